@@ -1,0 +1,158 @@
+//! What was said so far: a value whose copies share their messages.
+#pragma once
+
+#include <waymark/message.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <string>
+#include <vector>
+
+namespace waymark {
+
+class conversation;
+
+namespace detail {
+
+struct conversation_node;
+
+//! A counted reference to the newest message of a conversation. Each node refers to the one before it, so
+//! that a copy is one counter, a push one node, and two branches share their past.
+class conversation_tip {
+public:
+    conversation_tip() = default;
+    //! Takes over one reference.
+    explicit conversation_tip(const conversation_node* owned) noexcept : node_(owned) {}
+    conversation_tip(const conversation_tip& other) noexcept;
+    conversation_tip(conversation_tip&& other) noexcept : node_(std::exchange(other.node_, nullptr)) {}
+    conversation_tip& operator=(conversation_tip other) noexcept;
+    ~conversation_tip();
+
+    const conversation_node* get() const noexcept { return node_; }
+    const conversation_node* release() noexcept { return std::exchange(node_, nullptr); }
+
+private:
+    const conversation_node* node_ = nullptr;
+};
+
+//! Which store holds a conversation, for the accounting of async_store: see src/values/conversation.cpp.
+std::size_t unstored_bytes(const conversation& chat, std::uint64_t place) noexcept;
+void mark_stored(const conversation& chat, std::uint64_t place) noexcept;
+
+} // namespace detail
+
+//! A list of messages with a token budget.
+//!
+//! Copying costs neither time nor memory in proportion to the length, and pushing to one copy leaves the
+//! others as they are: `auto snapshot = chat;` is how to keep a point in time. `push` is O(1), `operator[]`
+//! and `truncate` are O(log n), iteration is linear.
+//!
+//! Thread safety: as for `std::vector` (distinct objects may be used concurrently, even when they share
+//! messages).
+class conversation {
+public:
+    //! Iterates from the oldest message to the newest. References stay valid while any conversation that
+    //! contains the message exists.
+    class const_iterator {
+    public:
+        using value_type = message;
+        using difference_type = std::ptrdiff_t;
+        using reference = const message&;
+        using pointer = const message*;
+        using iterator_category = std::forward_iterator_tag;
+
+        const_iterator() = default;
+        reference operator*() const noexcept;
+        pointer operator->() const noexcept { return &**this; }
+        const_iterator& operator++() noexcept;
+        const_iterator operator++(int) noexcept;
+        friend bool operator==(const const_iterator& a, const const_iterator& b) noexcept
+        {
+            return a.index_ == b.index_;
+        }
+
+    private:
+        friend class conversation;
+        const_iterator(const detail::conversation_node* tip, std::size_t index) noexcept;
+        void fill_block() noexcept;
+
+        // Nodes know only what is before them, so a block of them is looked up at a time.
+        static constexpr std::size_t block_size = 32;
+        const detail::conversation_node* tip_ = nullptr;
+        std::size_t index_ = 0;
+        std::array<const detail::conversation_node*, block_size> block_{};
+    };
+    using iterator = const_iterator;
+    using value_type = message;
+    using size_type = std::size_t;
+
+    //! An empty conversation without a token budget.
+    conversation() = default;
+    //! An empty conversation whose `window()` holds at most that many (estimated) tokens; 0 is no budget.
+    explicit conversation(std::uint64_t max_tokens) noexcept : max_tokens_(max_tokens) {}
+
+    //! Puts a system message first, or replaces the one that is first. O(1) on an empty conversation, a
+    //! rebuild of the list otherwise.
+    conversation& with_system_prompt(std::string text) &;
+    conversation&& with_system_prompt(std::string text) &&;
+    conversation& with_max_tokens(std::uint64_t max_tokens) & noexcept;
+    conversation&& with_max_tokens(std::uint64_t max_tokens) && noexcept;
+    //! A member that is not modelled here; kept and written back.
+    conversation& with_extra(std::string_view key, json_input value) &;
+    conversation&& with_extra(std::string_view key, json_input value) &&;
+
+    void push(message next);
+    //! Keeps the oldest `count` messages; does nothing if there are no more than that.
+    void truncate(std::size_t count);
+    void clear() noexcept { tip_ = {}; }
+
+    std::size_t size() const noexcept;
+    bool empty() const noexcept { return tip_.get() == nullptr; }
+    //! @pre `index < size()`
+    const message& operator[](std::size_t index) const noexcept;
+    //! The newest message. @pre not empty
+    const message& back() const noexcept;
+    const_iterator begin() const noexcept { return {tip_.get(), 0}; }
+    const_iterator end() const noexcept { return {nullptr, size()}; }
+
+    std::uint64_t max_tokens() const noexcept { return max_tokens_; }
+    const boost::json::object& extra() const noexcept;
+    //! Of all messages together, O(1).
+    std::uint64_t estimated_tokens() const noexcept;
+    //! The payload of all messages together, O(1).
+    std::size_t bytes() const noexcept;
+    //! The largest payload and the deepest nesting of one message, O(1).
+    std::size_t largest_message_bytes() const noexcept;
+    std::size_t depth() const noexcept;
+
+    //! What to send to a model: the system prompt, then the newest messages that fit `max_tokens()`, without
+    //! tool results whose call did not fit.
+    std::vector<message> window() const;
+
+    //! Calls that never got their result, oldest first, as a crash between call and result leaves them.
+    std::vector<tool_call> unanswered_tool_calls() const;
+    //! Answers them with the given text, each right behind its call, where model APIs insist on it. Returns
+    //! how many there were.
+    std::size_t repair(const std::string& text = "interrupted: the tool was started and its result was lost");
+
+    //! How many of the oldest messages the two share in memory (not: how many are equal), O(log n).
+    std::size_t shared_prefix(const conversation& other) const noexcept;
+
+    //! Equal budgets, messages and extra members. Shared messages are not looked at.
+    friend bool operator==(const conversation& left, const conversation& right) noexcept;
+
+private:
+    friend std::size_t detail::unstored_bytes(const conversation&, std::uint64_t) noexcept;
+    friend void detail::mark_stored(const conversation&, std::uint64_t) noexcept;
+
+    detail::conversation_tip tip_;
+    std::uint64_t max_tokens_ = 0;
+    std::shared_ptr<const boost::json::object> extra_; // null: none
+};
+
+void tag_invoke(boost::json::value_from_tag, boost::json::value& to, const conversation& from);
+conversation tag_invoke(boost::json::value_to_tag<conversation>, const boost::json::value& from);
+
+} // namespace waymark

@@ -1,0 +1,217 @@
+//! An operation with its completion handler: what joins the engine's jobs to Asio.
+#pragma once
+
+#include <waymark/detail/asio.hpp>
+#include <waymark/detail/engine.hpp>
+#include <waymark/detail/save_job.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <new>
+#include <optional>
+#include <thread>
+#include <tuple>
+#include <utility>
+
+namespace waymark::detail {
+
+//! A job of type `Job` that ends by calling `Handler` with an error code and, unless it is a flush, a value.
+//!
+//! How the handler is reached: a thread of the engine posts a `delivery` to the handler's executor. The
+//! delivery lets the handler run only when that thread has left `post` altogether. The handler may be the
+//! last thing that keeps its context alive, and a thread that is still on its way out of `post` would touch
+//! the context's mutex, or drop the last copy of its executor, after it is gone.
+template <class Job, class Handler>
+class operation final : public Job {
+public:
+    using executor_type = asio::associated_executor_t<Handler, asio::any_io_executor>;
+    using allocator_type = asio::associated_allocator_t<Handler>;
+
+    static_assert(asio::execution::is_executor<executor_type>::value,
+                  "the handler's executor must model Asio's executor requirements (not those of the older "
+                  "Networking TS)");
+
+    //! Makes an operation in the memory of the handler's allocator.
+    static operation& make(Handler&& handler, typename Job::description&& wanted,
+                           const asio::any_io_executor& fallback, diagnostics* details)
+    {
+        traits_allocator allocator(asio::get_associated_allocator(handler));
+        auto* memory = traits::allocate(allocator, 1);
+        try {
+            return *new (static_cast<void*>(memory))
+                operation(std::move(handler), std::move(wanted), fallback, details);
+        } catch (...) {
+            traits::deallocate(allocator, memory, 1);
+            throw;
+        }
+    }
+
+    Handler& handler() noexcept { return handler_; }
+
+    void abort() noexcept override { Job::fail(asio::error::operation_aborted, {}); }
+
+    void complete() noexcept override
+    {
+        poster_ = std::this_thread::get_id();
+        for (;;) {
+            try {
+                asio::post(executor_, delivery(*this));
+                break;
+            } catch (const std::bad_alloc&) {
+                // Losing a handler is worse than waiting for some hundred bytes.
+                dropped_ = false;
+                std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            }
+        }
+        if (dropped_)
+            destroy(handler_); // the executor threw the delivery away: nobody will ever run the handler
+        else
+            handed_over_.store(true, std::memory_order_release); // nothing here may be touched after this
+    }
+
+private:
+    using traits_allocator = typename std::allocator_traits<allocator_type>::template rebind_alloc<operation>;
+    using traits = std::allocator_traits<traits_allocator>;
+
+    operation(Handler&& handler, typename Job::description&& wanted, const asio::any_io_executor& fallback,
+              diagnostics* details)
+        : Job(std::move(wanted)),
+          handler_(std::move(handler)),
+          executor_(asio::get_associated_executor(handler_, fallback)),
+          work_(asio::prefer(executor_, asio::execution::outstanding_work.tracked)),
+          details_(details)
+    {
+    }
+
+    //! The function that is posted. It owns the operation until the handler runs.
+    class delivery {
+    public:
+        explicit delivery(operation& owned) noexcept : operation_(&owned) {}
+        delivery(delivery&& other) noexcept : operation_(std::exchange(other.operation_, nullptr)) {}
+        delivery(const delivery&) = delete;
+        ~delivery()
+        {
+            if (operation_ != nullptr)
+                operation_->abandon();
+        }
+
+        void operator()()
+        {
+            auto& mine = *std::exchange(operation_, nullptr);
+            if (mine.handed_over_.load(std::memory_order_acquire)) {
+                mine.invoke();
+                return;
+            }
+            // The poster is still inside `post`. Let others have the thread rather than wait.
+            std::this_thread::yield();
+            const auto executor = mine.executor_;
+            asio::post(executor, delivery(mine));
+        }
+
+    private:
+        operation* operation_;
+    };
+
+    //! The delivery was destroyed without being run: its context is shutting down.
+    void abandon() noexcept
+    {
+        if (!handed_over_.load(std::memory_order_acquire) && poster_ == std::this_thread::get_id()) {
+            dropped_ = true; // we are inside the `post` of `complete()`, which sees to the rest
+            return;
+        }
+        while (!handed_over_.load(std::memory_order_acquire))
+            std::this_thread::yield();
+        destroy(handler_);
+    }
+
+    //! Frees the memory with the allocator of `owner`: the handler, wherever it is by now.
+    void destroy(const Handler& owner) noexcept
+    {
+        traits_allocator allocator(asio::get_associated_allocator(owner));
+        this->~operation();
+        traits::deallocate(allocator, this, 1);
+    }
+
+    //! On the handler's executor.
+    void invoke()
+    {
+        auto slot = asio::get_associated_cancellation_slot(handler_);
+        if (slot.is_connected())
+            slot.clear();
+        auto handler = std::move(handler_);
+        const auto code = Job::code();
+        if (details_ != nullptr)
+            *details_ = diagnostics(Job::take_details());
+        if constexpr (std::is_void_v<typename Job::result_type>) {
+            destroy(handler);
+            std::move(handler)(code);
+        } else {
+            auto result = Job::take_result();
+            destroy(handler);
+            std::move(handler)(code, std::move(result));
+        }
+    }
+
+    Handler handler_;
+    executor_type executor_;
+    tracked_executor<executor_type> work_; // keeps the context running until the handler is called
+    diagnostics* details_;
+    std::thread::id poster_;
+    std::atomic<bool> handed_over_ = false;
+    bool dropped_ = false;
+};
+
+//! Cancels by ticket, so that a signal which is emitted late finds nothing rather than freed memory.
+class cancel_by_ticket {
+public:
+    cancel_by_ticket(std::weak_ptr<engine> where, std::uint64_t ticket) noexcept
+        : engine_(std::move(where)), ticket_(ticket)
+    {
+    }
+
+    void operator()(asio::cancellation_type) const noexcept
+    {
+        if (const auto alive = engine_.lock())
+            alive->cancel(ticket_);
+    }
+
+private:
+    std::weak_ptr<engine> engine_;
+    std::uint64_t ticket_;
+};
+
+//! Starts a job. Keeps the engine's memory (not its threads), so that a deferred operation that is started
+//! after its store is gone ends with `errc::closed`.
+template <class Job>
+class initiation {
+public:
+    using executor_type = asio::any_io_executor;
+
+    initiation(std::shared_ptr<engine> where, executor_type executor) noexcept
+        : engine_(std::move(where)), executor_(std::move(executor))
+    {
+    }
+
+    executor_type get_executor() const noexcept { return executor_; }
+
+    template <class Handler>
+    void operator()(Handler&& handler, typename Job::description wanted, diagnostics* details) const
+    {
+        using operation_type = operation<Job, std::decay_t<Handler>>;
+        std::decay_t<Handler> owned(std::forward<Handler>(handler));
+        auto& started = operation_type::make(std::move(owned), std::move(wanted), executor_, details);
+        started.ticket = engine_->next_ticket();
+        // The slot first: once submitted, the operation may complete on another thread at any time.
+        auto slot = asio::get_associated_cancellation_slot(started.handler());
+        if (slot.is_connected())
+            slot.template emplace<cancel_by_ticket>(engine_, started.ticket);
+        engine_->submit(started);
+    }
+
+private:
+    std::shared_ptr<engine> engine_;
+    executor_type executor_;
+};
+
+} // namespace waymark::detail

@@ -1,0 +1,66 @@
+//! What can go wrong, as `std::error_code` for async functions and as an exception for blocking ones.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <system_error>
+
+namespace waymark {
+
+//! The ways in which an operation of Waymark fails. Absence is not among them: a load that finds nothing
+//! succeeds with `std::nullopt`.
+enum class errc {
+    invalid_argument = 1, //!< the input was refused before anything was written
+    not_found,            //!< something that the call depends on does not exist (a fork's origin, say)
+    conflict,             //!< `create_only` or `expect_head` did not hold, or an id is ambiguous
+    corrupt,              //!< stored data is damaged; nothing is guessed
+    busy,                 //!< another process or connection holds the store for too long
+    closed,               //!< the store has been closed
+    overloaded,           //!< the queue and its waiting room are full; nothing was queued
+    unsupported_format,   //!< written by a newer version of the library; left untouched
+    outcome_unknown,      //!< a failure at the commit point: the checkpoint is whole or absent
+    step_in_doubt,        //!< a side effect began and its end was never recorded
+    io,                   //!< the operating system or the database reported an error
+};
+
+//! The category of `errc`; its messages say what to do next. Conditions: `invalid_argument`, `busy` (device
+//! or resource busy), `overloaded` (resource unavailable, try again) and `io` equal their `std::errc` kin.
+const std::error_category& category() noexcept;
+
+std::error_code make_error_code(errc code) noexcept;
+
+//! What happened beyond the error code: which checkpoint, which member, which limit.
+//!
+//! Pass one by reference to an async function; it is cleared or filled before the completion handler runs,
+//! on the handler's executor. It must live until then.
+class diagnostics {
+public:
+    diagnostics() = default;
+    explicit diagnostics(std::string message) : message_(std::move(message)) {}
+
+    //! A sentence for people and logs; empty after a success.
+    const std::string& message() const noexcept { return message_; }
+    bool empty() const noexcept { return message_.empty(); }
+    void clear() noexcept { message_.clear(); }
+
+private:
+    std::string message_;
+};
+
+//! What the blocking functions throw. `code()` is for programs, `what()` for people.
+class error : public std::system_error {
+public:
+    error(errc code, std::string details);
+    error(std::error_code code, std::string details);
+
+    //! The details without the category's general remedy.
+    const diagnostics& details() const noexcept { return details_; }
+
+private:
+    diagnostics details_;
+};
+
+} // namespace waymark
+
+template <>
+struct std::is_error_code_enum<waymark::errc> : std::true_type {};

@@ -1,0 +1,50 @@
+//! The bounds of what is accepted, the same on the way in and on the way out: what can be saved can be
+//! loaded.
+#pragma once
+
+#include <cstddef>
+
+namespace waymark {
+
+//! The longest id, scope, name or step key, in bytes. Fixed, because stores build keys from them.
+inline constexpr std::size_t max_id_bytes = 255;
+
+//! Bounds on the size and depth of values. Every backend and `checkpoint::from_bytes` take them as an option.
+//!
+//! Sizes count payload: the bytes of all strings and keys, eight for a number, unescaped. They are therefore
+//! the same for a value that is about to be written and for the one that is read back.
+class limits {
+public:
+    limits() = default;
+
+    //! How deep arrays and objects may nest inside `state`, `metadata`, tool-call arguments and `extra`.
+    std::size_t max_depth() const noexcept { return max_depth_; }
+    //! The payload of one message.
+    std::size_t max_message_bytes() const noexcept { return max_message_bytes_; }
+    //! The payload of `state`.
+    std::size_t max_state_bytes() const noexcept { return max_state_bytes_; }
+    //! The payload of `metadata`, which every list carries along.
+    std::size_t max_metadata_bytes() const noexcept { return max_metadata_bytes_; }
+    //! The length of a whole checkpoint as JSON text (`to_bytes`, `from_bytes`).
+    std::size_t max_document_bytes() const noexcept { return max_document_bytes_; }
+
+    limits& with_max_depth(std::size_t depth) & noexcept;
+    limits&& with_max_depth(std::size_t depth) && noexcept;
+    limits& with_max_message_bytes(std::size_t bytes) & noexcept;
+    limits&& with_max_message_bytes(std::size_t bytes) && noexcept;
+    limits& with_max_state_bytes(std::size_t bytes) & noexcept;
+    limits&& with_max_state_bytes(std::size_t bytes) && noexcept;
+    limits& with_max_metadata_bytes(std::size_t bytes) & noexcept;
+    limits&& with_max_metadata_bytes(std::size_t bytes) && noexcept;
+    limits& with_max_document_bytes(std::size_t bytes) & noexcept;
+    limits&& with_max_document_bytes(std::size_t bytes) && noexcept;
+
+private:
+    std::size_t max_depth_ = 64;
+    std::size_t max_message_bytes_ = std::size_t{256} << 20;
+    std::size_t max_state_bytes_ = std::size_t{256} << 20;
+    std::size_t max_metadata_bytes_ = std::size_t{1} << 20;
+    std::size_t max_document_bytes_ = std::size_t{4} << 30;
+};
+
+} // namespace waymark

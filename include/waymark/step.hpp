@@ -1,0 +1,85 @@
+//! The durable record of one side effect.
+#pragma once
+
+#include <waymark/checkpoint.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace waymark {
+
+//! A side effect (a tool call) that is made once per (agent, scope, key): begun, then done with a result.
+class step {
+public:
+    //! A step that begins now and is pending.
+    step(std::string agent_id, std::string scope, std::string key);
+
+    const std::string& agent_id() const noexcept { return agent_id_; }
+    const std::string& scope() const noexcept { return scope_; }
+    //! Normally the id of the tool call.
+    const std::string& key() const noexcept { return key_; }
+    bool done() const noexcept { return result_.has_value(); }
+    //! What the action returned; none while the step is pending.
+    const std::optional<boost::json::value>& result() const noexcept { return result_; }
+    //! The checkpoint that it was made on, of the same agent and scope. Retention keeps it while the step
+    //! is pending.
+    const std::optional<std::string>& checkpoint_id() const noexcept { return checkpoint_id_; }
+    timestamp started_at() const noexcept { return started_at_; }
+
+    step& with_agent(std::string agent_id) &;
+    step&& with_agent(std::string agent_id) &&;
+    step& with_result(json_input result) &;
+    step&& with_result(json_input result) &&;
+    step& with_checkpoint(std::optional<std::string> checkpoint_id) &;
+    step&& with_checkpoint(std::optional<std::string> checkpoint_id) &&;
+    step& with_started_at(timestamp time) & noexcept;
+    step&& with_started_at(timestamp time) && noexcept;
+
+    friend bool operator==(const step&, const step&) = default;
+
+private:
+    std::string agent_id_;
+    std::string scope_;
+    std::string key_;
+    std::optional<boost::json::value> result_;
+    std::optional<std::string> checkpoint_id_;
+    timestamp started_at_;
+};
+
+//! Refuses what no store may hold. @throws waymark::error `invalid_argument`, naming the member.
+void validate(const step& step, const limits& bounds = {});
+
+//! Which steps to load.
+class step_query {
+public:
+    //! The steps of one agent, all scopes, ordered by scope and key.
+    //! @throws waymark::error `invalid_argument` if the id is not valid.
+    explicit step_query(std::string agent_id);
+
+    step_query& scope(std::string scope) &;
+    step_query&& scope(std::string scope) &&;
+    step_query& key(std::string key) &;
+    step_query&& key(std::string key) &&;
+    step_query& pending_only() & noexcept;
+    step_query&& pending_only() && noexcept;
+
+    const std::string& agent_id() const noexcept { return agent_id_; }
+    const std::optional<std::string>& scope() const noexcept { return scope_; }
+    const std::optional<std::string>& key() const noexcept { return key_; }
+    bool is_pending_only() const noexcept { return pending_only_; }
+
+    //! For backends.
+    bool matches(const step& step) const;
+
+private:
+    std::string agent_id_;
+    std::optional<std::string> scope_;
+    std::optional<std::string> key_;
+    bool pending_only_ = false;
+};
+
+void tag_invoke(boost::json::value_from_tag, boost::json::value& to, const step& from);
+step tag_invoke(boost::json::value_to_tag<step>, const boost::json::value& from);
+
+} // namespace waymark

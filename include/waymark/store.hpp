@@ -1,0 +1,261 @@
+//! The interface that a backend implements: blocking, batch-first, without Asio.
+#pragma once
+
+#include <waymark/checkpoint.hpp>
+#include <waymark/error.hpp>
+#include <waymark/query.hpp>
+#include <waymark/retention.hpp>
+#include <waymark/step.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace waymark {
+
+//! What a save asks for beyond being saved. If a condition does not hold, the outcome is `errc::conflict` and
+//! nothing changes; but if the key already holds identical content the save succeeds whatever its options,
+//! so that a retry after a lost acknowledgement is harmless.
+class save_options {
+public:
+    save_options() = default;
+
+    //! The key must not exist yet.
+    save_options& create_only() & noexcept;
+    save_options&& create_only() && noexcept;
+    //! The head of the checkpoint's agent and scope must be this one; `std::nullopt`: there must be none.
+    save_options& expect_head(std::optional<std::string> id) &;
+    save_options&& expect_head(std::optional<std::string> id) &&;
+
+    bool is_create_only() const noexcept { return create_only_; }
+    bool expects_head() const noexcept { return expects_head_; }
+    const std::optional<std::string>& expected_head() const noexcept { return expected_head_; }
+
+private:
+    bool create_only_ = false;
+    bool expects_head_ = false;
+    std::optional<std::string> expected_head_;
+};
+
+//! One entry of a batch.
+class save_request {
+public:
+    save_request(waymark::checkpoint checkpoint, save_options options = {})
+        : checkpoint_(std::move(checkpoint)), options_(std::move(options))
+    {
+    }
+
+    const waymark::checkpoint& checkpoint() const noexcept { return checkpoint_; }
+    const save_options& options() const noexcept { return options_; }
+
+private:
+    waymark::checkpoint checkpoint_;
+    save_options options_;
+};
+
+//! What a save did.
+class save_result {
+public:
+    save_result() = default;
+    save_result(std::int64_t sequence, std::uint64_t bytes_written) noexcept
+        : sequence_(sequence), bytes_written_(bytes_written)
+    {
+    }
+
+    //! The checkpoint's place in the order of its agent.
+    std::int64_t sequence() const noexcept { return sequence_; }
+    //! What it added to the store; 0 if the same content was there already.
+    std::uint64_t bytes_written() const noexcept { return bytes_written_; }
+
+private:
+    std::int64_t sequence_ = 0;
+    std::uint64_t bytes_written_ = 0;
+};
+
+//! How one entry of a batch ended: a value, or an error with its details.
+template <class Value>
+class outcome {
+public:
+    outcome() = default;
+    outcome(Value value) : value_(std::move(value)) {}
+    outcome(const error& failure) : code_(failure.code()), details_(failure.details()) {}
+
+    const std::error_code& code() const noexcept { return code_; }
+    const diagnostics& details() const noexcept { return details_; }
+    //! What is there by default after a failure.
+    const Value& value() const noexcept { return value_; }
+
+    //! @throws waymark::error if this is a failure.
+    const Value& value_or_throw() const
+    {
+        if (code_)
+            throw error(code_, details_.message());
+        return value_;
+    }
+
+private:
+    std::error_code code_;
+    diagnostics details_;
+    Value value_{};
+};
+
+using save_outcome = outcome<save_result>;
+
+//! One entry of a batch of steps.
+class step_request {
+public:
+    //! With `create_only`, a step that is there already with other content is `errc::conflict`.
+    step_request(waymark::step step, bool create_only = false)
+        : step_(std::move(step)), create_only_(create_only)
+    {
+    }
+
+    const waymark::step& step() const noexcept { return step_; }
+    bool is_create_only() const noexcept { return create_only_; }
+
+private:
+    waymark::step step_;
+    bool create_only_;
+};
+
+struct stored {}; // an outcome that carries nothing but success
+using step_outcome = outcome<stored>;
+
+enum class dry_run : bool { no, yes };
+
+//! What retention removed, or with a dry run would remove.
+class prune_result {
+public:
+    prune_result() = default;
+    prune_result(std::vector<checkpoint_key> removed, std::uint64_t bytes)
+        : removed_(std::move(removed)), bytes_(bytes)
+    {
+    }
+
+    //! By scope, oldest first.
+    const std::vector<checkpoint_key>& removed() const noexcept { return removed_; }
+    std::size_t count() const noexcept { return removed_.size(); }
+    //! The `stored_bytes` of those checkpoints together.
+    std::uint64_t bytes() const noexcept { return bytes_; }
+
+private:
+    std::vector<checkpoint_key> removed_;
+    std::uint64_t bytes_ = 0;
+};
+
+struct verify_progress {
+    std::uint64_t checked = 0;
+    std::uint64_t total = 0;
+};
+//! Called on the thread that verifies, from time to time and once at the end.
+using verify_callback = std::function<void(const verify_progress&)>;
+
+//! What verification found.
+class verify_report {
+public:
+    //! A record that is damaged, and how.
+    struct damage {
+        checkpoint_key key;
+        std::string what;
+    };
+
+    verify_report() = default;
+    verify_report(std::uint64_t checked, std::vector<damage> damages)
+        : checked_(checked), damages_(std::move(damages))
+    {
+    }
+
+    std::uint64_t checked() const noexcept { return checked_; }
+    const std::vector<damage>& damages() const noexcept { return damages_; }
+    bool ok() const noexcept { return damages_.empty(); }
+
+private:
+    std::uint64_t checked_ = 0;
+    std::vector<damage> damages_;
+};
+
+//! What a store holds.
+struct store_stats {
+    std::uint64_t agents = 0;
+    std::uint64_t checkpoints = 0;
+    std::uint64_t steps = 0;
+    //! What it occupies: on disk, or the payload for a store in memory.
+    std::uint64_t bytes = 0;
+};
+
+//! Where checkpoints live.
+//!
+//! Every function may be called from several threads at once, blocks until it is done, and throws
+//! waymark::error when it fails. What a backend promises:
+//!
+//! 1. What `save` reported as saved stays, also if the process is killed (and, where the backend is durable,
+//!    the power fails).
+//! 2. Absence is a value: `std::nullopt`, `false`, an empty list. A store that cannot be read is an error,
+//!    never a shorter list.
+//! 3. A checkpoint is whole or absent. The requests of a batch are applied in order, each with an outcome of
+//!    its own; if the batch as a whole fails, `save` throws. A failure before the commit leaves the store as
+//!    it was; one at the commit is `errc::outcome_unknown`.
+//! 4. Saving an existing key replaces its content and keeps its sequence and its pin.
+//! 5. Ids, names and metadata keys are data, and compared byte by byte.
+//! 6. What is not valid (see `validate`) is refused before anything is written.
+//!
+//! `waymark::testing` has a conformance suite that checks a backend against these.
+//! docs/writing-a-backend.md shows how to write one.
+class store {
+public:
+    store() = default;
+    store(const store&) = delete;
+    store& operator=(const store&) = delete;
+    virtual ~store();
+
+    //! Saves a batch; durable when it returns. One outcome for each request, in order.
+    virtual std::vector<save_outcome> save(std::span<const save_request> batch) = 0;
+    //! Saves one. @throws waymark::error with the outcome's error
+    save_result save(const checkpoint& checkpoint, const save_options& options = {});
+
+    virtual std::optional<checkpoint> load(std::string_view agent_id, std::string_view scope,
+                                           std::string_view id) = 0;
+    //! Finds an id in any agent and scope. Two matches are `errc::conflict`.
+    virtual std::optional<checkpoint> load(std::string_view id) = 0;
+    //! The head: the checkpoint with the highest sequence.
+    virtual std::optional<checkpoint> load_latest(std::string_view agent_id, std::string_view scope = {}) = 0;
+
+    virtual std::vector<checkpoint_header> list(const query& query) = 0;
+    virtual std::vector<checkpoint> load_all(const query& query) = 0;
+    virtual std::uint64_t count(const query& query) = 0;
+    //! Agents that have checkpoints or steps, byte by byte in order, those behind `after`.
+    virtual std::vector<std::string> list_agents(std::string_view after = {}, std::size_t limit = 1000) = 0;
+
+    //! Removes one checkpoint, pinned or not, and the steps that were made on it or later if no later
+    //! checkpoint of the scope is left. Returns whether it was there.
+    virtual bool erase(std::string_view agent_id, std::string_view scope, std::string_view id) = 0;
+    //! Removes everything of an agent, all scopes, steps and pins. Returns how many checkpoints there were.
+    virtual std::uint64_t erase_agent(std::string_view agent_id) = 0;
+    //! Copies all scopes, steps and pins, with ids and order. `errc::not_found` without an origin,
+    //! `errc::conflict` if the target exists. Returns how many checkpoints.
+    virtual std::uint64_t copy_agent(std::string_view from, std::string_view to) = 0;
+
+    virtual prune_result prune(std::string_view agent_id, const retention& policies, dry_run dry) = 0;
+    //! Pins or unpins. Returns whether the checkpoint exists.
+    virtual bool pin(std::string_view agent_id, std::string_view scope, std::string_view id, bool pinned) = 0;
+
+    //! Records steps, new or in place of the ones with the same key; durable when it returns. A step whose
+    //! checkpoint does not exist is `errc::not_found`, unless it was recorded with that checkpoint before.
+    virtual std::vector<step_outcome> put_steps(std::span<const step_request> batch) = 0;
+    virtual std::vector<step> load_steps(const step_query& query) = 0;
+
+    //! Re-reads everything and reports what is damaged.
+    virtual verify_report verify(const verify_callback& progress = {}) = 0;
+    //! Gives space back. Returns how many bytes.
+    virtual std::uint64_t compact() = 0;
+    virtual store_stats stats() = 0;
+    //! How many threads can usefully save at once, at least 1.
+    virtual std::size_t write_lanes() const noexcept = 0;
+};
+
+} // namespace waymark

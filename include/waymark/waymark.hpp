@@ -1,0 +1,17 @@
+//! All of Waymark.
+#pragma once
+
+#include <waymark/async_options.hpp>
+#include <waymark/async_store.hpp>
+#include <waymark/checkpoint.hpp>
+#include <waymark/conversation.hpp>
+#include <waymark/error.hpp>
+#include <waymark/limits.hpp>
+#include <waymark/memory_store.hpp>
+#include <waymark/message.hpp>
+#include <waymark/query.hpp>
+#include <waymark/retention.hpp>
+#include <waymark/step.hpp>
+#include <waymark/store.hpp>
+#include <waymark/strategy.hpp>
+#include <waymark/version.hpp>

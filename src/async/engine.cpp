@@ -1,0 +1,319 @@
+#include "job_queue.hpp"
+
+#include <waymark/detail/engine.hpp>
+#include <waymark/detail/save_job.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <set>
+#include <thread>
+
+namespace waymark::detail {
+
+std::error_code current_failure(std::string& details) noexcept
+{
+    try {
+        throw;
+    } catch (const error& failure) {
+        details = failure.details().message();
+        return failure.code();
+    } catch (const std::system_error& failure) {
+        details = failure.what();
+        return failure.code();
+    } catch (const std::bad_alloc&) {
+        return std::make_error_code(std::errc::not_enough_memory);
+    } catch (const std::exception& failure) {
+        details = failure.what();
+    } catch (...) {
+        details = "the store threw something that is no exception";
+    }
+    return errc::io;
+}
+
+namespace {
+
+std::size_t lanes_of(const store* backend)
+{
+    if (backend == nullptr)
+        throw error(errc::invalid_argument, "an async_store needs a store; the pointer is null");
+    return std::max<std::size_t>(1, backend->write_lanes());
+}
+
+std::uint64_t next_place() noexcept
+{
+    static std::atomic<std::uint64_t> last = 0; // 0 means: not stored
+    return ++last;
+}
+
+} // namespace
+
+struct engine::impl {
+    impl(std::shared_ptr<store> chosen, const async_options& bounds)
+        : backend(std::move(chosen)),
+          options(bounds),
+          writes(lanes_of(backend.get()), bounds),
+          reads(1, bounds),
+          lane_ready(backend->write_lanes() == 0 ? 1 : backend->write_lanes())
+    {
+        options.validate();
+        try {
+            for (std::size_t lane = 0; lane < lane_ready.size(); ++lane)
+                threads.emplace_back([this, lane] { write_lane(lane); });
+            for (std::size_t i = 0; i < options.read_threads(); ++i)
+                threads.emplace_back([this] { read_lane(); });
+        } catch (...) { // no more threads to be had: end those that run
+            close();
+            throw;
+        }
+    }
+
+    void write_lane(std::size_t lane) noexcept;
+    void read_lane() noexcept;
+    void carry_out(const std::vector<job*>& batch) noexcept;
+    void commit(const std::vector<job*>& batch) noexcept;
+    void finish(job_queue& queue, const std::vector<job*>& batch) noexcept;
+    void wait_for_other_lanes(std::unique_lock<std::mutex>& lock, const job& reached);
+    void pass_fence(std::uint64_t ticket);
+    void wake_lanes();
+    void close() noexcept;
+
+    const std::shared_ptr<store> backend;
+    const async_options options;
+    const std::uint64_t place = next_place();
+    std::atomic<std::uint64_t> last_ticket = 0;
+
+    mutable std::mutex mutex; // guards what follows
+    job_queue writes;
+    job_queue reads;
+    bool closing = false;
+    //! Writes that concern two lanes: the lane that reaches one first waits here for the other.
+    std::set<std::uint64_t> fences;
+
+    std::deque<std::condition_variable> lane_ready; // one a lane
+    std::condition_variable read_ready;
+    std::condition_variable fence_passed;
+    std::vector<std::thread> threads; // last: they use everything above
+};
+
+// The threads
+
+void engine::impl::write_lane(std::size_t lane) noexcept
+{
+    std::unique_lock lock(mutex);
+    for (;;) {
+        lane_ready[lane].wait(lock, [&] { return closing || writes.has_work(lane); });
+        if (closing)
+            return;
+        const auto batch = writes.take(lane, options.max_batch_operations());
+        if (batch.front()->lanes_to_reach > 0) {
+            wait_for_other_lanes(lock, *batch.front());
+            continue;
+        }
+        lock.unlock();
+        carry_out(batch);
+        finish(writes, batch);
+        lock.lock();
+    }
+}
+
+void engine::impl::read_lane() noexcept
+{
+    std::unique_lock lock(mutex);
+    for (;;) {
+        read_ready.wait(lock, [&] { return closing || reads.has_work(0); });
+        if (closing)
+            return;
+        const auto batch = reads.take(0, 1);
+        lock.unlock();
+        carry_out(batch);
+        finish(reads, batch);
+        lock.lock();
+    }
+}
+
+//! Afterwards this lane has nothing more to do with the job: another one has carried it out, or it was
+//! cancelled. A flush holds nobody up.
+void engine::impl::wait_for_other_lanes(std::unique_lock<std::mutex>& lock, const job& reached)
+{
+    if (reached.what == job::kind::flush)
+        return;
+    const auto ticket = reached.ticket; // the job itself may be gone when we wake up
+    fences.insert(ticket);
+    fence_passed.wait(lock, [&] { return !fences.contains(ticket); });
+}
+
+void engine::impl::pass_fence(std::uint64_t ticket)
+{
+    if (fences.erase(ticket) != 0)
+        fence_passed.notify_all();
+}
+
+void engine::impl::carry_out(const std::vector<job*>& batch) noexcept
+{
+    if (batch.front()->what == job::kind::save)
+        commit(batch);
+    else
+        batch.front()->run(*backend);
+}
+
+void engine::impl::commit(const std::vector<job*>& batch) noexcept
+{
+    std::vector<save_request> requests;
+    std::vector<save_outcome> outcomes;
+    try {
+        requests.reserve(batch.size());
+        for (auto* entry : batch)
+            requests.push_back(static_cast<save_job*>(entry)->take_request());
+        outcomes = backend->save(requests);
+        if (outcomes.size() != batch.size())
+            throw error(errc::outcome_unknown, "the store gave " + std::to_string(outcomes.size()) +
+                                                   " outcomes for " + std::to_string(batch.size()) +
+                                                   " saves; its save() is wrong");
+    } catch (...) {
+        std::string details;
+        const auto code = current_failure(details);
+        for (auto* entry : batch)
+            entry->fail(code, details);
+        return;
+    }
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+        auto& entry = static_cast<save_job&>(*batch[i]);
+        if (outcomes[i].code()) {
+            entry.fail(outcomes[i].code(), outcomes[i].details().message());
+            continue;
+        }
+        mark_stored(requests[i].checkpoint().conversation(), place);
+        entry.succeed(outcomes[i].value(), batch.size());
+    }
+}
+
+void engine::impl::finish(job_queue& queue, const std::vector<job*>& batch) noexcept
+{
+    {
+        const std::lock_guard lock(mutex);
+        std::size_t bytes = 0;
+        for (const auto* entry : batch)
+            bytes += entry->bytes;
+        queue.release(batch.size(), bytes);
+        pass_fence(batch.front()->ticket);
+        wake_lanes();
+    }
+    for (auto* entry : batch)
+        entry->complete();
+}
+
+void engine::impl::wake_lanes()
+{
+    for (std::size_t lane = 0; lane < lane_ready.size(); ++lane)
+        if (writes.has_work(lane))
+            lane_ready[lane].notify_one();
+    if (reads.has_work(0))
+        read_ready.notify_one();
+}
+
+void engine::impl::close() noexcept
+{
+    std::vector<job*> unfinished;
+    {
+        const std::lock_guard lock(mutex);
+        closing = true;
+        unfinished = writes.remove_all();
+        const auto unfinished_reads = reads.remove_all();
+        unfinished.insert(unfinished.end(), unfinished_reads.begin(), unfinished_reads.end());
+        for (const auto* entry : unfinished)
+            pass_fence(entry->ticket);
+        for (auto& ready : lane_ready)
+            ready.notify_all();
+        read_ready.notify_all();
+    }
+    for (auto* entry : unfinished) {
+        entry->abort();
+        entry->complete();
+    }
+    for (auto& thread : threads)
+        thread.join();
+    threads.clear();
+}
+
+// The interface
+
+engine::engine(std::shared_ptr<store> backend, const async_options& options)
+    : impl_(std::make_unique<impl>(std::move(backend), options))
+{
+}
+
+engine::~engine()
+{
+    close();
+}
+
+const std::shared_ptr<store>& engine::backend() const noexcept
+{
+    return impl_->backend;
+}
+
+queue_figures engine::queues() const
+{
+    const std::lock_guard lock(impl_->mutex);
+    return {impl_->writes.figures(), impl_->reads.figures()};
+}
+
+std::uint64_t engine::next_ticket() noexcept
+{
+    return ++impl_->last_ticket;
+}
+
+void engine::submit(job& submitted) noexcept
+{
+    std::error_code refusal;
+    try {
+        if (submitted.what == job::kind::save) {
+            const auto& wanted = static_cast<save_job&>(submitted).request().checkpoint();
+            submitted.bytes =
+                unstored_bytes(wanted.conversation(), impl_->place) + wanted.bytes_besides_conversation();
+        }
+        const std::lock_guard lock(impl_->mutex);
+        auto& queue = submitted.what == job::kind::read ? impl_->reads : impl_->writes;
+        if (submitted.what == job::kind::save)
+            static_cast<save_job&>(submitted).started(queue.figures().queued_operations);
+        if (impl_->closing)
+            refusal = errc::closed;
+        else if (queue.push(submitted) == job_queue::admission::refused)
+            refusal = errc::overloaded;
+        else
+            impl_->wake_lanes();
+    } catch (const std::bad_alloc&) {
+        refusal = std::make_error_code(std::errc::not_enough_memory);
+    }
+    if (!refusal)
+        return; // the job may be gone by now
+    submitted.fail(refusal, {});
+    submitted.complete();
+}
+
+void engine::cancel(std::uint64_t ticket) noexcept
+{
+    job* removed = nullptr;
+    {
+        const std::lock_guard lock(impl_->mutex);
+        removed = impl_->writes.remove(ticket);
+        if (removed == nullptr)
+            removed = impl_->reads.remove(ticket);
+        if (removed == nullptr)
+            return;
+        impl_->pass_fence(ticket);
+        impl_->wake_lanes();
+    }
+    removed->abort();
+    removed->complete();
+}
+
+void engine::close() noexcept
+{
+    impl_->close();
+}
+
+} // namespace waymark::detail

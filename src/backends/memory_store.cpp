@@ -1,0 +1,556 @@
+#include "../values/text.hpp"
+
+#include <waymark/memory_store.hpp>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <shared_mutex>
+#include <unordered_map>
+#include <unordered_set>
+
+namespace waymark {
+
+using detail::quoted;
+
+namespace {
+
+struct record {
+    checkpoint value;
+    std::uint64_t stored_bytes = 0;
+    bool pinned = false;
+
+    checkpoint_header header() const
+    {
+        return checkpoint_header(value).with_pinned(pinned).with_stored_bytes(stored_bytes);
+    }
+};
+
+struct step_record {
+    step value;
+    std::int64_t made_on = 0; // the sequence of its checkpoint; 0: none
+};
+
+//! One (agent, scope). Ordered by sequence; the last is the head.
+struct scope_data {
+    std::map<std::int64_t, record> by_sequence;
+    std::unordered_map<std::string, std::int64_t> sequence_of;
+    std::map<std::string, step_record> steps;
+
+    bool empty() const { return by_sequence.empty() && steps.empty(); }
+
+    record* find(std::string_view id)
+    {
+        const auto found = sequence_of.find(std::string(id));
+        return found == sequence_of.end() ? nullptr : &by_sequence.at(found->second);
+    }
+
+    const record* head() const { return by_sequence.empty() ? nullptr : &by_sequence.rbegin()->second; }
+
+    std::map<std::int64_t, record>::iterator remove(std::map<std::int64_t, record>::iterator where)
+    {
+        sequence_of.erase(where->second.value.id());
+        return by_sequence.erase(where);
+    }
+
+    void drop_steps_without_checkpoint()
+    {
+        const auto newest = by_sequence.empty() ? -1 : by_sequence.rbegin()->first;
+        std::erase_if(steps, [newest](const auto& entry) { return entry.second.made_on > newest; });
+    }
+
+    //! The checkpoints that pending steps were made on.
+    std::unordered_set<std::string_view> needed_by_steps() const
+    {
+        std::unordered_set<std::string_view> needed;
+        for (const auto& [key, entry] : steps)
+            if (!entry.value.done() && entry.value.checkpoint_id())
+                needed.insert(*entry.value.checkpoint_id());
+        return needed;
+    }
+};
+
+struct agent_data {
+    std::int64_t last_sequence = 0; // stays when checkpoints go: sequences are not used twice
+    std::map<std::string, scope_data, std::less<>> scopes;
+
+    bool empty() const
+    {
+        return std::all_of(scopes.begin(), scopes.end(),
+                           [](const auto& entry) { return entry.second.empty(); });
+    }
+
+    std::uint64_t count() const
+    {
+        std::uint64_t sum = 0;
+        for (const auto& [name, scope] : scopes)
+            sum += scope.by_sequence.size();
+        return sum;
+    }
+};
+
+std::size_t bytes_shared_with(const record* other, const conversation& chat)
+{
+    if (other == nullptr)
+        return 0;
+    auto shared = chat;
+    shared.truncate(chat.shared_prefix(other->value.conversation()));
+    return shared.bytes();
+}
+
+std::string describe(const std::optional<std::string>& head)
+{
+    return head ? quoted(*head) : "none";
+}
+
+void require_options(const save_request& request, const record* existing, const record* head)
+{
+    const auto& wanted = request.checkpoint();
+    const auto& options = request.options();
+    if (options.is_create_only() && existing != nullptr)
+        throw error(errc::conflict, "checkpoint " + quoted(wanted.id()) + " of agent " +
+                                        quoted(wanted.agent_id()) + " exists with other content");
+    if (!options.expects_head())
+        return;
+    const auto actual = head == nullptr ? std::nullopt : std::optional(head->value.id());
+    if (actual != options.expected_head())
+        throw error(errc::conflict, "the head of agent " + quoted(wanted.agent_id()) + ", scope " +
+                                        quoted(wanted.scope()) + " is " + describe(actual) + ", not " +
+                                        describe(options.expected_head()));
+}
+
+} // namespace
+
+class memory_store::impl {
+public:
+    explicit impl(memory_options chosen) : options(std::move(chosen)) {}
+
+    save_result save(const save_request& request)
+    {
+        const auto& wanted = request.checkpoint();
+        auto& agent = agents[wanted.agent_id()];
+        auto& scope = agent.scopes[wanted.scope()];
+        auto* existing = scope.find(wanted.id());
+        if (existing != nullptr && existing->value == wanted)
+            return {existing->value.sequence(), 0};
+        require_options(request, existing, scope.head());
+
+        const auto* parent = wanted.parent_id() ? scope.find(*wanted.parent_id()) : nullptr;
+        const auto shared = std::max(bytes_shared_with(parent, wanted.conversation()),
+                                     bytes_shared_with(scope.head(), wanted.conversation()));
+        const auto added = wanted.conversation().bytes() - shared + wanted.bytes_besides_conversation();
+
+        const auto sequence = existing == nullptr ? agent.last_sequence + 1 : existing->value.sequence();
+        record next{checkpoint(wanted).with_sequence(sequence), added,
+                    existing != nullptr && existing->pinned};
+        if (existing != nullptr) {
+            *existing = std::move(next);
+            return {sequence, added};
+        }
+        scope.sequence_of.emplace(wanted.id(), sequence);
+        scope.by_sequence.emplace(sequence, std::move(next));
+        agent.last_sequence = sequence;
+        return {sequence, added};
+    }
+
+    void put_step(const step_request& request)
+    {
+        const auto& wanted = request.step();
+        auto& scope = agents[wanted.agent_id()].scopes[wanted.scope()];
+        const auto existing = scope.steps.find(wanted.key());
+        if (existing != scope.steps.end()) {
+            if (existing->second.value == wanted)
+                return;
+            if (request.is_create_only())
+                throw error(errc::conflict, "step " + quoted(wanted.key()) + " of agent " +
+                                                quoted(wanted.agent_id()) + " has been recorded before");
+        }
+        step_record next{wanted};
+        if (wanted.checkpoint_id()) {
+            const auto* made_on = scope.find(*wanted.checkpoint_id());
+            if (made_on != nullptr)
+                next.made_on = made_on->value.sequence();
+            else if (existing != scope.steps.end() &&
+                     existing->second.value.checkpoint_id() == wanted.checkpoint_id())
+                next.made_on = existing->second.made_on;
+            else
+                throw error(errc::not_found, "step " + quoted(wanted.key()) + " names checkpoint " +
+                                                 quoted(*wanted.checkpoint_id()) + " of agent " +
+                                                 quoted(wanted.agent_id()) + ", which is not there");
+        }
+        scope.steps.insert_or_assign(wanted.key(), std::move(next));
+    }
+
+    agent_data* find_agent(std::string_view agent_id)
+    {
+        const auto found = agents.find(agent_id);
+        return found == agents.end() ? nullptr : &found->second;
+    }
+
+    scope_data* find_scope(std::string_view agent_id, std::string_view scope)
+    {
+        auto* agent = find_agent(agent_id);
+        if (agent == nullptr)
+            return nullptr;
+        const auto found = agent->scopes.find(scope);
+        return found == agent->scopes.end() ? nullptr : &found->second;
+    }
+
+    record* find(std::string_view agent_id, std::string_view scope, std::string_view id)
+    {
+        auto* where = find_scope(agent_id, scope);
+        return where == nullptr ? nullptr : where->find(id);
+    }
+
+    //! The sequence that `before(id)` stands for.
+    std::int64_t resolve_before(const query& query)
+    {
+        const record* found = nullptr;
+        if (auto* agent = find_agent(*query.agent_id()))
+            for (auto& [name, scope] : agent->scopes) {
+                if (query.scope() && name != *query.scope())
+                    continue;
+                const auto* match = scope.find(*query.before());
+                if (match != nullptr && found != nullptr)
+                    throw error(errc::conflict, "before(" + quoted(*query.before()) +
+                                                    "): the id exists in several scopes; name one");
+                found = match != nullptr ? match : found;
+            }
+        if (found == nullptr)
+            throw error(errc::not_found, "before(" + quoted(*query.before()) + "): agent " +
+                                             quoted(*query.agent_id()) + " has no such checkpoint");
+        return found->value.sequence();
+    }
+
+    //! Calls `visit` for each match, in the order of the query.
+    template <class Visit>
+    void select(const query& query, Visit visit)
+    {
+        query.validate();
+        const auto before = query.before() ? std::optional(resolve_before(query)) : std::nullopt;
+        auto left = query.limit().value_or(static_cast<std::size_t>(-1));
+
+        const auto visit_agent = [&](agent_data& agent) {
+            std::vector<const record*> matches;
+            for (auto& [name, scope] : agent.scopes) {
+                if (query.scope() && name != *query.scope())
+                    continue;
+                for (auto& [sequence, candidate] : scope.by_sequence)
+                    if ((!before || sequence < *before) && query.matches(candidate.header()))
+                        matches.push_back(&candidate);
+            }
+            std::sort(matches.begin(), matches.end(), [&](const record* a, const record* b) {
+                return query.is_oldest_first() ? a->value.sequence() < b->value.sequence()
+                                               : a->value.sequence() > b->value.sequence();
+            });
+            for (const auto* match : matches) {
+                if (left == 0)
+                    return;
+                --left;
+                visit(*match);
+            }
+        };
+
+        if (query.agent_id()) {
+            if (auto* agent = find_agent(*query.agent_id()))
+                visit_agent(*agent);
+            return;
+        }
+        for (auto& [id, agent] : agents)
+            visit_agent(agent);
+    }
+
+    prune_result prune(std::string_view agent_id, const retention& policies, dry_run dry)
+    {
+        std::vector<checkpoint_key> removed;
+        std::uint64_t bytes = 0;
+        auto* agent = find_agent(agent_id);
+        if (agent == nullptr)
+            return {};
+        const auto at = now();
+        for (auto& [name, scope] : agent->scopes) {
+            std::vector<retention_candidate> candidates;
+            std::vector<std::int64_t> sequences;
+            const auto needed = scope.needed_by_steps();
+            for (const auto& [sequence, entry] : scope.by_sequence) {
+                candidates.push_back({entry.value.created_at(), entry.value.name(), entry.stored_bytes,
+                                      entry.pinned || needed.contains(entry.value.id())});
+                sequences.push_back(sequence);
+            }
+            for (const auto index : policies.select(candidates, at)) {
+                const auto where = scope.by_sequence.find(sequences[index]);
+                removed.push_back(where->second.value.key());
+                bytes += where->second.stored_bytes;
+                if (dry == dry_run::no)
+                    scope.remove(where);
+            }
+        }
+        return {std::move(removed), bytes};
+    }
+
+    const memory_options options;
+    std::shared_mutex mutex; // guards what follows
+    std::map<std::string, agent_data, std::less<>> agents;
+};
+
+memory_options& memory_options::with_limits(waymark::limits bounds) & noexcept
+{
+    limits_ = bounds;
+    return *this;
+}
+
+memory_options&& memory_options::with_limits(waymark::limits bounds) && noexcept
+{
+    return std::move(with_limits(bounds));
+}
+
+memory_store::memory_store(memory_options options) : impl_(std::make_unique<impl>(std::move(options))) {}
+
+memory_store::~memory_store() = default;
+
+namespace {
+
+//! Applies each request; what one of them throws becomes its own outcome.
+template <class Outcome, class Request, class Apply>
+std::vector<Outcome> apply_each(std::span<const Request> batch, Apply apply)
+{
+    std::vector<Outcome> outcomes;
+    outcomes.reserve(batch.size());
+    for (const auto& request : batch) {
+        try {
+            outcomes.push_back(apply(request));
+        } catch (const error& failure) {
+            outcomes.push_back(failure);
+        }
+    }
+    return outcomes;
+}
+
+void validate_key(std::string_view agent_id, std::string_view scope, std::string_view id)
+{
+    validate_id(agent_id, "the agent id");
+    validate_label(scope, "the scope");
+    validate_id(id, "the checkpoint id");
+}
+
+} // namespace
+
+std::vector<save_outcome> memory_store::save(std::span<const save_request> batch)
+{
+    // A reader between two requests sees the first ones only: that is one of the states a crash may leave.
+    return apply_each<save_outcome>(batch, [this](const save_request& request) -> save_outcome {
+        validate(request.checkpoint(), impl_->options.limits());
+        const std::unique_lock lock(impl_->mutex);
+        return impl_->save(request);
+    });
+}
+
+std::optional<checkpoint> memory_store::load(std::string_view agent_id, std::string_view scope,
+                                             std::string_view id)
+{
+    validate_key(agent_id, scope, id);
+    const std::shared_lock lock(impl_->mutex);
+    const auto* found = impl_->find(agent_id, scope, id);
+    return found == nullptr ? std::nullopt : std::optional(found->value);
+}
+
+std::optional<checkpoint> memory_store::load(std::string_view id)
+{
+    validate_id(id, "the checkpoint id");
+    const std::shared_lock lock(impl_->mutex);
+    const record* found = nullptr;
+    for (auto& [agent_id, agent] : impl_->agents)
+        for (auto& [name, scope] : agent.scopes) {
+            const auto* match = scope.find(id);
+            if (match != nullptr && found != nullptr)
+                throw error(errc::conflict, "checkpoint " + quoted(id) +
+                                                " exists for several agents or scopes; name agent and scope");
+            found = match != nullptr ? match : found;
+        }
+    return found == nullptr ? std::nullopt : std::optional(found->value);
+}
+
+std::optional<checkpoint> memory_store::load_latest(std::string_view agent_id, std::string_view scope)
+{
+    validate_id(agent_id, "the agent id");
+    validate_label(scope, "the scope");
+    const std::shared_lock lock(impl_->mutex);
+    const auto* where = impl_->find_scope(agent_id, scope);
+    const auto* head = where == nullptr ? nullptr : where->head();
+    return head == nullptr ? std::nullopt : std::optional(head->value);
+}
+
+std::vector<checkpoint_header> memory_store::list(const query& query)
+{
+    const std::shared_lock lock(impl_->mutex);
+    std::vector<checkpoint_header> result;
+    impl_->select(query, [&](const record& match) { result.push_back(match.header()); });
+    return result;
+}
+
+std::vector<checkpoint> memory_store::load_all(const query& query)
+{
+    const std::shared_lock lock(impl_->mutex);
+    std::vector<checkpoint> result;
+    impl_->select(query, [&](const record& match) { result.push_back(match.value); });
+    return result;
+}
+
+std::uint64_t memory_store::count(const query& query)
+{
+    const std::shared_lock lock(impl_->mutex);
+    std::uint64_t result = 0;
+    impl_->select(query, [&](const record&) { ++result; });
+    return result;
+}
+
+std::vector<std::string> memory_store::list_agents(std::string_view after, std::size_t limit)
+{
+    validate_label(after, "the agent id");
+    const std::shared_lock lock(impl_->mutex);
+    std::vector<std::string> result;
+    for (auto it = impl_->agents.upper_bound(after); it != impl_->agents.end() && result.size() < limit; ++it)
+        if (!it->second.empty())
+            result.push_back(it->first);
+    return result;
+}
+
+bool memory_store::erase(std::string_view agent_id, std::string_view scope, std::string_view id)
+{
+    validate_key(agent_id, scope, id);
+    const std::unique_lock lock(impl_->mutex);
+    auto* where = impl_->find_scope(agent_id, scope);
+    const auto* found = where == nullptr ? nullptr : where->find(id);
+    if (found == nullptr)
+        return false;
+    where->remove(where->by_sequence.find(found->value.sequence()));
+    where->drop_steps_without_checkpoint();
+    return true;
+}
+
+std::uint64_t memory_store::erase_agent(std::string_view agent_id)
+{
+    validate_id(agent_id, "the agent id");
+    const std::unique_lock lock(impl_->mutex);
+    const auto found = impl_->agents.find(agent_id);
+    if (found == impl_->agents.end())
+        return 0;
+    const auto count = found->second.count();
+    impl_->agents.erase(found);
+    return count;
+}
+
+std::uint64_t memory_store::copy_agent(std::string_view from, std::string_view to)
+{
+    validate_id(from, "the agent id");
+    validate_id(to, "the new agent id");
+    const std::unique_lock lock(impl_->mutex);
+    const auto* origin = impl_->find_agent(from);
+    if (origin == nullptr || origin->empty())
+        throw error(errc::not_found, "agent " + quoted(from) + " does not exist");
+    const auto* target = impl_->find_agent(to);
+    if (target != nullptr && !target->empty())
+        throw error(errc::conflict, "agent " + quoted(to) + " exists already; choose another name");
+
+    auto copy = *origin;
+    for (auto& [name, scope] : copy.scopes) {
+        for (auto& [sequence, entry] : scope.by_sequence)
+            entry.value.with_agent(std::string(to));
+        for (auto& [key, entry] : scope.steps)
+            entry.value.with_agent(std::string(to));
+    }
+    const auto count = copy.count();
+    impl_->agents.insert_or_assign(std::string(to), std::move(copy));
+    return count;
+}
+
+prune_result memory_store::prune(std::string_view agent_id, const retention& policies, dry_run dry)
+{
+    validate_id(agent_id, "the agent id");
+    const std::unique_lock lock(impl_->mutex);
+    return impl_->prune(agent_id, policies, dry);
+}
+
+bool memory_store::pin(std::string_view agent_id, std::string_view scope, std::string_view id, bool pinned)
+{
+    validate_key(agent_id, scope, id);
+    const std::unique_lock lock(impl_->mutex);
+    auto* found = impl_->find(agent_id, scope, id);
+    if (found == nullptr)
+        return false;
+    found->pinned = pinned;
+    return true;
+}
+
+std::vector<step_outcome> memory_store::put_steps(std::span<const step_request> batch)
+{
+    return apply_each<step_outcome>(batch, [this](const step_request& request) -> step_outcome {
+        validate(request.step(), impl_->options.limits());
+        const std::unique_lock lock(impl_->mutex);
+        impl_->put_step(request);
+        return stored{};
+    });
+}
+
+std::vector<step> memory_store::load_steps(const step_query& query)
+{
+    const std::shared_lock lock(impl_->mutex);
+    std::vector<step> result;
+    if (const auto* agent = impl_->find_agent(query.agent_id()))
+        for (const auto& [name, scope] : agent->scopes)
+            for (const auto& [key, entry] : scope.steps)
+                if (query.matches(entry.value))
+                    result.push_back(entry.value);
+    return result;
+}
+
+verify_report memory_store::verify(const verify_callback& progress)
+{
+    // Nothing here can rot, but what is held must be what a store may hold.
+    const std::shared_lock lock(impl_->mutex);
+    verify_progress done;
+    for (const auto& [id, agent] : impl_->agents)
+        done.total += agent.count();
+    std::vector<verify_report::damage> damages;
+    for (const auto& [id, agent] : impl_->agents)
+        for (const auto& [name, scope] : agent.scopes)
+            for (const auto& [sequence, entry] : scope.by_sequence) {
+                try {
+                    validate(entry.value, impl_->options.limits());
+                } catch (const error& failure) {
+                    damages.push_back({entry.value.key(), failure.details().message()});
+                }
+                ++done.checked;
+            }
+    if (progress)
+        progress(done);
+    return {done.checked, std::move(damages)};
+}
+
+std::uint64_t memory_store::compact()
+{
+    return 0;
+}
+
+store_stats memory_store::stats()
+{
+    const std::shared_lock lock(impl_->mutex);
+    store_stats result;
+    for (const auto& [id, agent] : impl_->agents) {
+        result.agents += agent.empty() ? 0 : 1;
+        for (const auto& [name, scope] : agent.scopes) {
+            result.checkpoints += scope.by_sequence.size();
+            result.steps += scope.steps.size();
+            for (const auto& [sequence, entry] : scope.by_sequence)
+                result.bytes += entry.stored_bytes;
+        }
+    }
+    return result;
+}
+
+std::size_t memory_store::write_lanes() const noexcept
+{
+    return 1;
+}
+
+} // namespace waymark

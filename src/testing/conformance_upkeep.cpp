@@ -1,0 +1,283 @@
+#include "case_list.hpp"
+
+#include <boost/json/parse.hpp>
+
+namespace waymark::testing {
+
+namespace {
+
+namespace json = boost::json;
+using namespace std::chrono_literals;
+
+std::shared_ptr<store> numbered(const backend_under_test& backend, int count)
+{
+    auto store = backend.make_empty();
+    for (int i = 0; i < count; ++i)
+        store->save(checkpoint_of("agent", std::to_string(i), 1));
+    return store;
+}
+
+id_list left_in(store& store, const std::string& scope = {})
+{
+    return ids(store.list(query("agent").scope(scope).oldest_first()));
+}
+
+id_list removed_by(const prune_result& result)
+{
+    id_list removed;
+    for (const auto& key : result.removed())
+        removed.push_back(key.id());
+    return removed;
+}
+
+void put(store& store, step what, bool create_only = false)
+{
+    const step_request request(std::move(what), create_only);
+    store.put_steps(std::span(&request, 1)).at(0).value_or_throw();
+}
+
+void erase_removes_one(const backend_under_test& backend)
+{
+    auto store = numbered(backend, 3);
+    WAYMARK_EXPECT(store->pin("agent", "", "2", true));
+    const auto last = store->load_latest("agent")->sequence();
+    WAYMARK_EXPECT(store->erase("agent", "", "2")); // also the head, also pinned
+    WAYMARK_EXPECT(!store->erase("agent", "", "2"));
+    WAYMARK_EXPECT(!store->load("agent", "", "2"));
+    WAYMARK_EXPECT(store->load_latest("agent")->id() == "1");
+    // A sequence is not used twice, not even that of an erased head.
+    WAYMARK_EXPECT(store->save(checkpoint_of("agent", "3")).sequence() > last);
+    WAYMARK_EXPECT(store->load("agent", "", "0") && store->load("agent", "", "1"));
+    WAYMARK_EXPECT(store->verify().ok());
+}
+
+void erase_agent_removes_everything_of_it(const backend_under_test& backend)
+{
+    auto store = numbered(backend, 3);
+    store->save(checkpoint_of("agent", "s").with_scope("sub"));
+    put(*store, step("agent", "", "call"));
+    const auto other = checkpoint_of("agent2", "0", 2);
+    store->save(other);
+    WAYMARK_EXPECT(store->erase_agent("agent") == 4);
+    store = backend.reopen(std::move(store));
+    WAYMARK_EXPECT(store->list(query("agent")).empty());
+    WAYMARK_EXPECT(store->load_steps(step_query("agent")).empty());
+    WAYMARK_EXPECT(store->list_agents() == id_list{"agent2"});
+    WAYMARK_EXPECT(store->load("agent2", "", "0") == other);
+    WAYMARK_EXPECT(store->stats().checkpoints == 1 && store->stats().agents == 1);
+}
+
+void copy_agent_copies_everything_of_it(const backend_under_test& backend)
+{
+    auto store = numbered(backend, 3);
+    store->save(checkpoint_of("agent", "s", 4).with_scope("sub").with_name("n").with_parent("p"));
+    WAYMARK_EXPECT(store->pin("agent", "", "1", true));
+    put(*store, step("agent", "", "call").with_checkpoint("2").with_result("done"));
+    put(*store, step("agent", "sub", "pending").with_checkpoint("s"));
+    WAYMARK_EXPECT(store->copy_agent("agent", "copy") == 4);
+
+    const auto originals = store->load_all(query("agent"));
+    const auto copies = store->load_all(query("copy"));
+    WAYMARK_EXPECT(copies.size() == originals.size());
+    for (std::size_t i = 0; i < copies.size(); ++i)
+        WAYMARK_EXPECT(copies[i] == checkpoint(originals[i]).with_agent("copy"));
+    WAYMARK_EXPECT(store->list(query("copy").scope("").oldest_first())[1].pinned());
+    const auto steps = store->load_steps(step_query("copy"));
+    WAYMARK_EXPECT(steps.size() == 2 && steps[0].result() == json::value("done") && !steps[1].done());
+
+    // From here on the two are apart.
+    store->save(checkpoint_of("copy", "new"));
+    WAYMARK_EXPECT(store->load_latest("copy")->id() == "new");
+    WAYMARK_EXPECT(store->load_latest("agent")->id() == "2");
+    store->erase_agent("agent");
+    store = backend.reopen(std::move(store));
+    WAYMARK_EXPECT(store->load("copy", "sub", "s")->conversation().size() == 9);
+    WAYMARK_EXPECT(store->verify().ok());
+    WAYMARK_EXPECT_ERROR(errc::conflict, store->copy_agent("copy", "copy"));
+    WAYMARK_EXPECT_ERROR(errc::not_found, store->copy_agent("agent", "third"));
+}
+
+void prune_keeps_the_newest_and_the_head(const backend_under_test& backend)
+{
+    auto store = numbered(backend, 5);
+    store->save(checkpoint_of("agent", "s0").with_scope("sub"));
+    store->save(checkpoint_of("agent2", "x"));
+    const auto dry = store->prune("agent", retention{}.keep_last(2), dry_run::yes);
+    WAYMARK_EXPECT(removed_by(dry) == (id_list{"0", "1", "2"}));
+    WAYMARK_EXPECT(dry.bytes() > 0);
+    WAYMARK_EXPECT(store->count(query("agent")) == 6);
+    const auto real = store->prune("agent", retention{}.keep_last(2), dry_run::no);
+    WAYMARK_EXPECT(removed_by(real) == removed_by(dry) && real.bytes() == dry.bytes());
+    WAYMARK_EXPECT(left_in(*store) == (id_list{"3", "4"}));
+    WAYMARK_EXPECT(left_in(*store, "sub") == id_list{"s0"}); // a scope has a head of its own
+    store->prune("agent", retention{}.keep_last(0), dry_run::no);
+    store = backend.reopen(std::move(store));
+    WAYMARK_EXPECT(left_in(*store) == id_list{"4"});
+    WAYMARK_EXPECT(store->load_latest("agent")->conversation() ==
+                   store->load("agent", "", "4")->conversation());
+    WAYMARK_EXPECT(store->count(query("agent2")) == 1);
+    WAYMARK_EXPECT(store->prune("agent", retention{}, dry_run::no).count() == 0);
+    WAYMARK_EXPECT(store->verify().ok());
+}
+
+void prune_by_age_and_bytes(const backend_under_test& backend)
+{
+    auto store = backend.make_empty();
+    for (int i = 0; i < 4; ++i)
+        store->save(
+            checkpoint_of("agent", std::to_string(i)).with_created_at(now() - std::chrono::hours(10 - i)));
+    store->prune("agent", retention{}.max_age(std::chrono::minutes(8 * 60 + 30)), dry_run::no);
+    WAYMARK_EXPECT(left_in(*store) == (id_list{"2", "3"}));
+    store->prune("agent", retention{}.max_age(1us), dry_run::no);
+    WAYMARK_EXPECT(left_in(*store) == id_list{"3"});
+
+    store = numbered(backend, 4);
+    const auto headers = store->list(query("agent"));
+    const auto newest_two = headers[0].stored_bytes() + headers[1].stored_bytes();
+    store->prune("agent", retention{}.max_bytes(newest_two), dry_run::no);
+    WAYMARK_EXPECT(left_in(*store) == (id_list{"2", "3"}));
+    store->prune("agent", retention{}.max_bytes(0), dry_run::no);
+    WAYMARK_EXPECT(left_in(*store) == id_list{"3"});
+}
+
+void prune_thins_as_breakpilot_did(const backend_under_test& backend)
+{
+    auto store = backend.make_empty();
+    for (int i = 0; i < 60; ++i)
+        store->save(checkpoint_of("agent", std::to_string(i), 0).with_name("n" + std::to_string(i % 3)));
+    WAYMARK_EXPECT(store->prune("agent", retention{}.thin_after(60), dry_run::no).count() == 0);
+    store->prune("agent", retention{}.thin_after(50), dry_run::no);
+    id_list expected = {"0", "37", "38", "39"};
+    for (int i = 40; i < 60; ++i)
+        expected.push_back(std::to_string(i));
+    WAYMARK_EXPECT(left_in(*store) == expected);
+}
+
+void what_any_policy_removes_is_removed(const backend_under_test& backend)
+{
+    auto store = backend.make_empty();
+    for (int i = 0; i < 6; ++i)
+        store->save(checkpoint_of("agent", std::to_string(i))
+                        .with_created_at(i == 4 ? now() - std::chrono::hours(48) : now()));
+    store->prune("agent", retention{}.keep_last(3).max_age(std::chrono::hours(24)), dry_run::no);
+    WAYMARK_EXPECT(left_in(*store) == (id_list{"3", "5"}));
+}
+
+void pins_and_pending_steps_protect(const backend_under_test& backend)
+{
+    auto store = numbered(backend, 6);
+    WAYMARK_EXPECT(store->pin("agent", "", "1", true));
+    put(*store, step("agent", "", "pending").with_checkpoint("3"));
+    put(*store, step("agent", "", "done").with_checkpoint("2").with_result(1));
+    store = backend.reopen(std::move(store));
+    const auto all_but_head = retention{}.keep_last(1).max_age(1us).max_bytes(0).thin_after(0);
+    store->prune("agent", all_but_head, dry_run::no);
+    WAYMARK_EXPECT(left_in(*store) == (id_list{"1", "3", "5"}));
+    WAYMARK_EXPECT(store->pin("agent", "", "1", false));
+    put(*store, step("agent", "", "pending").with_checkpoint("3").with_result(nullptr));
+    store->prune("agent", all_but_head, dry_run::no);
+    WAYMARK_EXPECT(left_in(*store) == id_list{"5"});
+}
+
+void steps_are_recorded_and_found(const backend_under_test& backend)
+{
+    auto store = numbered(backend, 1);
+    const auto begun = step("agent", "", "call-1").with_checkpoint("0").with_started_at(timestamp(5us));
+    put(*store, begun, true);
+    put(*store, step("agent", "", "call-2")); // before any checkpoint is named
+    put(*store, step("agent", "sub", "call-1")
+                    .with_result(json::parse(R"({"deep": [1, {"x": 18446744073709551615}]})")));
+    put(*store, step("someone", "", "call-1")); // an agent without a checkpoint
+    store = backend.reopen(std::move(store));
+
+    const auto all = store->load_steps(step_query("agent"));
+    WAYMARK_EXPECT(all.size() == 3);
+    WAYMARK_EXPECT(all[0] == begun);
+    WAYMARK_EXPECT(all[1].key() == "call-2" && !all[1].checkpoint_id() && !all[1].done());
+    WAYMARK_EXPECT(all[2].scope() == "sub" &&
+                   all[2].result()->at("deep").at(1).at("x") == 18446744073709551615u);
+    WAYMARK_EXPECT(store->load_steps(step_query("agent").scope("").key("call-2")).size() == 1);
+    WAYMARK_EXPECT(store->load_steps(step_query("agent").pending_only()).size() == 2);
+    WAYMARK_EXPECT(store->load_steps(step_query("agent").key("call-3")).empty());
+
+    put(*store, step(begun).with_result("ok"));
+    WAYMARK_EXPECT(store->load_steps(step_query("agent").scope("").key("call-1"))[0].result() ==
+                   json::value("ok"));
+    WAYMARK_EXPECT(store->stats().steps == 4);
+    WAYMARK_EXPECT(store->list_agents() == (id_list{"agent", "someone"}));
+}
+
+void a_step_is_begun_once(const backend_under_test& backend)
+{
+    auto store = backend.make_empty();
+    const auto begun = step("agent", "", "call");
+    put(*store, begun, true);
+    put(*store, begun, true); // a retry
+    WAYMARK_EXPECT_ERROR(errc::conflict,
+                         put(*store, step("agent", "", "call").with_started_at(timestamp(9us)), true));
+    WAYMARK_EXPECT_ERROR(errc::not_found, put(*store, step("agent", "", "lost").with_checkpoint("ghost")));
+    const std::vector<step_request> batch = {
+        {step("agent", "", "call").with_started_at(timestamp(9us)), true}, {step("agent", "", "next"), true}};
+    const auto outcomes = store->put_steps(batch);
+    WAYMARK_EXPECT(outcomes[0].code() == errc::conflict && !outcomes[1].code());
+    WAYMARK_EXPECT(store->load_steps(step_query("agent")).size() == 2);
+}
+
+void steps_go_with_the_last_checkpoint_that_knows_them(const backend_under_test& backend)
+{
+    auto store = numbered(backend, 3);
+    const auto on_middle = step("agent", "", "middle").with_checkpoint("1");
+    put(*store, on_middle);
+    put(*store, step("agent", "", "early").with_checkpoint("0").with_result(0));
+    put(*store, step("agent", "", "first")); // made before the first checkpoint
+    store->erase("agent", "", "1");
+    put(*store, step(on_middle).with_result(1)); // its end is recorded although the checkpoint is gone
+    WAYMARK_EXPECT(store->load_steps(step_query("agent")).size() == 3); // "2" is later
+    store->erase("agent", "", "2");
+    const auto left = store->load_steps(step_query("agent"));
+    WAYMARK_EXPECT(left.size() == 2 && left[0].key() == "early" && left[1].key() == "first");
+    store->erase("agent", "", "0");
+    WAYMARK_EXPECT(store->load_steps(step_query("agent")).empty());
+    WAYMARK_EXPECT(store->list_agents().empty());
+}
+
+void verify_reports_and_stats_count(const backend_under_test& backend)
+{
+    auto store = numbered(backend, 5);
+    std::uint64_t calls = 0;
+    verify_progress last;
+    const auto report = store->verify([&](const verify_progress& progress) {
+        ++calls;
+        last = progress;
+    });
+    WAYMARK_EXPECT(report.ok() && report.checked() >= 5);
+    WAYMARK_EXPECT(calls > 0 && last.checked == last.total);
+    const auto stats = store->stats();
+    WAYMARK_EXPECT(stats.agents == 1 && stats.checkpoints == 5 && stats.steps == 0 && stats.bytes > 0);
+    store->compact();
+    WAYMARK_EXPECT(store->count(query("agent")) == 5);
+    WAYMARK_EXPECT(store->write_lanes() >= 1);
+}
+
+} // namespace
+
+std::vector<conformance_case> upkeep_cases()
+{
+    return {
+        {"erase removes one checkpoint", erase_removes_one},
+        {"erase_agent removes everything of an agent", erase_agent_removes_everything_of_it},
+        {"copy_agent copies everything of an agent", copy_agent_copies_everything_of_it},
+        {"prune keeps the newest and the head, and has a dry run", prune_keeps_the_newest_and_the_head},
+        {"prune by age and by bytes", prune_by_age_and_bytes},
+        {"prune thins as Breakpilot did", prune_thins_as_breakpilot_did},
+        {"what any policy removes is removed", what_any_policy_removes_is_removed},
+        {"pins and pending steps protect from retention", pins_and_pending_steps_protect},
+        {"steps are recorded and found", steps_are_recorded_and_found},
+        {"a step is begun once", a_step_is_begun_once},
+        {"steps go with the last checkpoint that knows them",
+         steps_go_with_the_last_checkpoint_that_knows_them},
+        {"verify reports and stats count", verify_reports_and_stats_count},
+    };
+}
+
+} // namespace waymark::testing

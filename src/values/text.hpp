@@ -1,0 +1,18 @@
+//! What text may contain, and how foreign text is shown in messages.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace waymark::detail {
+
+//! Strict UTF-8: no overlong forms, no surrogates, nothing above U+10FFFF.
+bool is_valid_utf8(std::string_view text) noexcept;
+
+//! The text in quotes, with control characters and invalid bytes escaped, and cut when it is long.
+std::string quoted(std::string_view text);
+
+//! @throws waymark::error `invalid_argument` that names `what` and the offset of the first bad byte.
+void require_utf8(std::string_view text, std::string_view what);
+
+} // namespace waymark::detail

@@ -1,0 +1,47 @@
+#include "backends.hpp"
+#include "catch.hpp"
+#include "forwarding_store.hpp"
+
+#include <waymark/testing/conformance.hpp>
+
+#include <sstream>
+
+using namespace waymark;
+
+TEST_CASE("every backend keeps the promises of a store")
+{
+    for (const auto& backend : test::all_backends())
+        for (const auto& promise : testing::conformance_suite())
+            DYNAMIC_SECTION(backend.name() << ": " << promise.name())
+            {
+                promise.run(backend);
+                SUCCEED();
+            }
+}
+
+TEST_CASE("the conformance suite notices a store that breaks its promises")
+{
+    // A store that forgets conditions and pins.
+    class forgetful final : public test::forwarding_store {
+    public:
+        std::vector<save_outcome> save(std::span<const save_request> batch) override
+        {
+            std::vector<save_request> plain;
+            for (const auto& request : batch)
+                plain.emplace_back(request.checkpoint());
+            return forwarding_store::save(plain);
+        }
+        bool pin(std::string_view, std::string_view, std::string_view, bool) override { return true; }
+    };
+
+    const testing::backend_under_test backend("forgetful", [] { return std::make_shared<forgetful>(); });
+    std::ostringstream log;
+    const auto failures = testing::run_conformance_suite(backend, log);
+    CHECK(failures >= 5);
+    CHECK(log.str().find("FAILED  forgetful: expect_head") != std::string::npos);
+    CHECK(log.str().find("ok      forgetful: names select") != std::string::npos);
+
+    const auto model = testing::make_model_store();
+    forgetful broken;
+    CHECK_THROWS_AS(testing::compare_stores(*model, broken, 1, 2'000), testing::failed_expectation);
+}

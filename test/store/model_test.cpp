@@ -1,0 +1,43 @@
+#include "backends.hpp"
+#include "catch.hpp"
+
+#include <waymark/testing/random_operations.hpp>
+
+#include <cstdlib>
+
+using namespace waymark;
+
+// The seed can be given in WAYMARK_SEED, to run a failure again.
+TEST_CASE("every backend agrees with the plain model in random sequences of operations")
+{
+    const char* given = std::getenv("WAYMARK_SEED");
+    const std::uint64_t first = given == nullptr ? 1 : std::strtoull(given, nullptr, 10);
+    const std::uint64_t sequences = given == nullptr ? 2'000 : 1;
+    for (const auto& backend : test::all_backends())
+        DYNAMIC_SECTION(backend.name())
+        {
+            for (auto seed = first; seed < first + sequences; ++seed) {
+                const auto model = testing::make_model_store();
+                const auto store = backend.make_empty();
+                testing::compare_stores(*model, *store, seed, 40);
+            }
+            testing::compare_stores(*testing::make_model_store(), *backend.make_empty(), first, 5'000);
+            SUCCEED();
+        }
+}
+
+TEST_CASE("the plain model keeps the promises of a store, too")
+{
+    // All but two: it checks no ids that it is only asked about, and is not for threads.
+    const testing::backend_under_test model("model", testing::make_model_store);
+    for (const auto& promise : testing::conformance_suite()) {
+        const std::string name = promise.name();
+        if (name == "bad ids are refused by every function" || name == "threads may share a store")
+            continue;
+        DYNAMIC_SECTION(name)
+        {
+            promise.run(model);
+            SUCCEED();
+        }
+    }
+}

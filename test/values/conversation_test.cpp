@@ -1,0 +1,308 @@
+#include "catch.hpp"
+
+#include <waymark/conversation.hpp>
+#include <waymark/error.hpp>
+
+#include <boost/json/parse.hpp>
+
+#include <atomic>
+#include <cstdlib>
+#include <iterator>
+#include <new>
+#include <random>
+#include <thread>
+
+using namespace waymark;
+namespace json = boost::json;
+
+namespace {
+
+std::atomic<std::size_t> allocations = 0;
+
+} // namespace
+
+// Counting is what shows that a copy costs nothing: every allocation of this program passes here.
+void* operator new(std::size_t size)
+{
+    ++allocations;
+    if (void* memory = std::malloc(size == 0 ? 1 : size))
+        return memory;
+    throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept
+{
+    std::free(memory);
+}
+void operator delete(void* memory, std::size_t) noexcept
+{
+    std::free(memory);
+}
+
+namespace {
+
+conversation numbered(std::size_t count)
+{
+    conversation chat;
+    for (std::size_t i = 0; i < count; ++i)
+        chat.push(message::user(std::to_string(i)));
+    return chat;
+}
+
+std::vector<std::string> texts(const auto& messages)
+{
+    std::vector<std::string> all;
+    for (const auto& message : messages)
+        all.push_back(message.content());
+    return all;
+}
+
+using text_list = std::vector<std::string>;
+
+static_assert(std::forward_iterator<conversation::const_iterator>);
+
+} // namespace
+
+TEST_CASE("a snapshot of 100,000 messages and one more costs neither copies nor allocations")
+{
+    auto chat = numbered(100'000);
+    auto next = message::user("one more");
+
+    const auto before = allocations.load();
+    const auto snapshot = chat;
+    CHECK(allocations == before);
+    chat.push(next);
+    CHECK(allocations == before + 1); // the node of the new message
+    auto branch = snapshot;
+    branch.push(next);
+    CHECK(allocations == before + 2);
+    chat.truncate(50'000);
+    CHECK(allocations == before + 2);
+
+    CHECK(snapshot.size() == 100'000);
+    CHECK(branch.size() == 100'001);
+    CHECK(chat.size() == 50'000);
+    CHECK(branch.shared_prefix(snapshot) == 100'000);
+    // Not equal messages: the same ones.
+    for (std::size_t i = 0; i < chat.size(); i += 4'999)
+        CHECK(&chat[i] == &snapshot[i]);
+    CHECK(&branch[99'999] == &snapshot[99'999]);
+}
+
+TEST_CASE("messages are found by index and by iteration")
+{
+    for (const std::size_t count : {0u, 1u, 2u, 3u, 31u, 32u, 33u, 63u, 64u, 65u, 1000u}) {
+        const auto chat = numbered(count);
+        CHECK(chat.size() == count);
+        std::size_t index = 0;
+        for (const auto& message : chat) {
+            if (message.content() != std::to_string(index) || &message != &chat[index])
+                FAIL("wrong message at " << index << " of " << count);
+            ++index;
+        }
+        CHECK(index == count);
+    }
+    const auto chat = numbered(100);
+    CHECK(std::distance(chat.begin(), chat.end()) == 100);
+    CHECK(chat.back().content() == "99");
+}
+
+TEST_CASE("branches of random shape behave like vectors")
+{
+    std::mt19937 random(7);
+    std::vector<std::pair<conversation, text_list>> all(1);
+    for (int i = 0; i < 3'000; ++i) {
+        auto [chat, expected] = all[random() % all.size()];
+        switch (random() % 4) {
+        case 0: {
+            const auto length = random() % (expected.size() + 2);
+            chat.truncate(length);
+            expected.resize(std::min<std::size_t>(expected.size(), length));
+            break;
+        }
+        default:
+            for (auto count = random() % 5; count > 0; --count) {
+                expected.push_back(std::to_string(random()));
+                chat.push(message::user(expected.back()));
+            }
+        }
+        if (texts(chat) != expected)
+            FAIL("differs in round " << i);
+        if (all.size() < 50)
+            all.emplace_back(chat, expected);
+        else
+            all[random() % all.size()] = {chat, expected};
+    }
+    for (const auto& [a, a_texts] : all)
+        for (const auto& [b, b_texts] : all) {
+            const auto shared = a.shared_prefix(b);
+            std::size_t same = 0;
+            while (same < std::min(a.size(), b.size()) && &a[same] == &b[same])
+                ++same;
+            if (shared != same)
+                FAIL("shared_prefix says " << shared << ", it is " << same);
+        }
+}
+
+TEST_CASE("equality looks at content, not at sharing")
+{
+    const auto chat = numbered(20);
+    auto copy = chat;
+    CHECK(copy == chat);
+    copy.truncate(10);
+    CHECK_FALSE(copy == chat);
+    for (std::size_t i = 10; i < 20; ++i)
+        copy.push(chat[i]);
+    CHECK(copy.shared_prefix(chat) == 10);
+    CHECK(copy == chat);
+    copy.with_max_tokens(5);
+    CHECK_FALSE(copy == chat);
+}
+
+TEST_CASE("a million messages are destroyed without recursion")
+{
+    auto chat = numbered(1'000'000);
+    const auto half = [&] {
+        auto copy = chat;
+        copy.truncate(500'000);
+        return copy;
+    }();
+    chat.clear();
+    CHECK(half.size() == 500'000);
+    CHECK(half[499'999].content() == "499999");
+}
+
+TEST_CASE("threads may copy and extend conversations that share messages")
+{
+    const auto chat = numbered(1'000);
+    std::vector<std::jthread> threads;
+    std::atomic<int> wrong = 0;
+    for (int t = 0; t < 4; ++t)
+        threads.emplace_back([&chat, &wrong, t] {
+            for (int i = 0; i < 200; ++i) {
+                auto mine = chat;
+                mine.truncate(static_cast<std::size_t>(i * 5));
+                mine.push(message::user("thread " + std::to_string(t)));
+                if (mine.back().content() != "thread " + std::to_string(t) || chat.size() != 1'000)
+                    ++wrong;
+            }
+        });
+    threads.clear();
+    CHECK(wrong == 0);
+}
+
+TEST_CASE("the system prompt is first, once")
+{
+    conversation chat(8'000);
+    chat.with_system_prompt("one");
+    chat.push(message::user("hello"));
+    chat.with_system_prompt("two");
+    CHECK(texts(chat) == text_list{"two", "hello"});
+    CHECK(chat.max_tokens() == 8'000);
+    conversation late;
+    late.push(message::user("hello"));
+    late.with_system_prompt("prompt");
+    CHECK(texts(late) == text_list{"prompt", "hello"});
+    CHECK(conversation(5).with_system_prompt("p").size() == 1);
+}
+
+TEST_CASE("the window holds the prompt and the newest messages that fit")
+{
+    conversation chat(4 + 10 * 3); // the prompt (4) and three of ten tokens
+    chat.with_system_prompt("");   // 4 tokens
+    for (int i = 0; i < 6; ++i)
+        chat.push(message::user(std::to_string(i) + std::string(23, 'x'))); // 4 + 6 tokens
+    CHECK(chat.estimated_tokens() == 64);
+    const auto window = chat.window();
+    REQUIRE(window.size() == 4);
+    CHECK(window[0].role() == role::system);
+    CHECK(window[1].content()[0] == '3');
+    CHECK(window[3].content()[0] == '5');
+
+    CHECK(conversation().window().empty());
+    CHECK(numbered(100).window().size() == 100);                       // no budget
+    CHECK(conversation(chat).with_max_tokens(5).window().size() == 1); // nothing but the prompt fits
+}
+
+TEST_CASE("the window never holds a tool result without its call")
+{
+    conversation chat;
+    chat.push(message::user("go"));
+    chat.push(message::assistant("", {tool_call("c1", "a"), tool_call("c2", "b")}));
+    chat.push(message::tool_result("c1", "one"));
+    chat.push(message::tool_result("c2", "two"));
+    chat.push(message::assistant("done"));
+    for (std::uint64_t budget = 1; budget < 40; ++budget) {
+        const auto window = conversation(chat).with_max_tokens(budget).window();
+        bool called = false;
+        for (const auto& message : window) {
+            called = called || !message.tool_calls().empty();
+            if (message.role() == role::tool && !called)
+                FAIL("an orphan with a budget of " << budget);
+        }
+    }
+    CHECK(conversation(chat).with_max_tokens(40).window().size() == 5);
+}
+
+TEST_CASE("unanswered tool calls are found and repaired in place")
+{
+    conversation chat;
+    chat.push(message::assistant("", {tool_call("c1", "a"), tool_call("c2", "b"), tool_call("c3", "c")}));
+    chat.push(message::tool_result("c2", "two"));
+    chat.push(message::user("are you there?"));
+    chat.push(message::assistant("", {tool_call("c1", "again")})); // an id may come again
+    const auto open = chat.unanswered_tool_calls();
+    REQUIRE(open.size() == 3);
+    CHECK(open[0].name() == "a");
+    CHECK(open[1].name() == "c");
+    CHECK(open[2].name() == "again");
+
+    const auto untouched = chat;
+    CHECK(chat.repair("lost") == 3);
+    REQUIRE(chat.size() == 7);
+    const auto answers = [&](std::size_t index) { return chat[index].tool_call_id(); };
+    CHECK(answers(1) == "c2");
+    CHECK(answers(2) == "c1");
+    CHECK(answers(3) == "c3");
+    CHECK(chat[4].role() == role::user);
+    CHECK(answers(6) == "c1");
+    CHECK(chat[6].content() == "lost");
+    CHECK(chat.unanswered_tool_calls().empty());
+    CHECK(chat.repair() == 0);
+    CHECK(untouched.size() == 4);
+}
+
+TEST_CASE("a conversation survives the round trip through JSON")
+{
+    auto chat =
+        numbered(100).with_max_tokens(18446744073709551615u).with_extra("summary", json::object{{"n", 1}});
+    chat.with_system_prompt("prompt");
+    CHECK(json::value_to<conversation>(json::value_from(chat)) == chat);
+    CHECK(json::value_to<conversation>(json::value_from(conversation())) == conversation());
+    try {
+        json::value_to<conversation>(json::parse(R"({"messages": [{"role": "user"}, {"content": ""}]})"));
+        FAIL("accepted");
+    } catch (const error& refusal) {
+        CHECK(refusal.details().message().find("message 1") != std::string::npos);
+    }
+    CHECK_THROWS_AS(json::value_to<conversation>(json::parse(R"({"messages": 5})")), error);
+    CHECK_THROWS_AS(json::value_to<conversation>(json::parse(R"({"messages": [], "max_tokens": -1})")),
+                    error);
+}
+
+TEST_CASE("what is stored is not counted as new")
+{
+    constexpr std::uint64_t store = 1'000'001, other = 1'000'002;
+    auto chat = numbered(1'000);
+    CHECK(detail::unstored_bytes(chat, store) == chat.bytes());
+    detail::mark_stored(chat, store);
+    CHECK(detail::unstored_bytes(chat, store) == 0);
+    CHECK(detail::unstored_bytes(chat, other) == chat.bytes());
+    const auto stored = chat.bytes();
+    for (int i = 0; i < 50; ++i)
+        chat.push(message::user("new"));
+    CHECK(detail::unstored_bytes(chat, store) == chat.bytes() - stored);
+    auto branch = chat;
+    branch.truncate(700);
+    branch.push(message::user("branch"));
+    CHECK(detail::unstored_bytes(branch, store) == branch.back().bytes());
+}
