@@ -127,14 +127,14 @@ struct checker {
     std::string_view what;
     std::size_t deepest = 0;
 
-    [[noreturn]] void fail(std::string_view complaint, const std::string& path) const
+    [[noreturn]] void fail(std::string_view complaint, std::string_view path) const
     {
         throw error(errc::invalid_argument, std::string(what) +
                                                 (path.empty() ? "" : " (member " + quoted(path) + ")") + " " +
                                                 std::string(complaint));
     }
 
-    void enter(std::size_t depth, const std::string& path)
+    void enter(std::size_t depth, std::string_view path)
     {
         if (depth > max_depth)
             fail("nests deeper than " + std::to_string(max_depth) +
@@ -143,23 +143,24 @@ struct checker {
         deepest = std::max(deepest, depth);
     }
 
-    void check_text(std::string_view text, const std::string& path) const
+    void check_text(std::string_view text, std::string_view path) const
     {
         if (!is_valid_utf8(text))
             fail("holds text that is not valid UTF-8; convert or escape it first", path);
     }
 
-    // `path` names the top-level member, which is enough to find the culprit and costs one string for each.
-    void check(const json::object& object, std::size_t depth, const std::string& path)
+    // `path` names the top-level member, which is enough to find the culprit.
+    void check(const json::object& object, std::size_t depth, std::string_view path)
     {
         enter(depth, path);
         for (const auto& [key, value] : object) {
-            check_text(key, path.empty() ? std::string(key) : path);
-            check(value, depth, path.empty() ? std::string(key) : path);
+            const auto member = path.empty() ? std::string_view(key) : path;
+            check_text(key, member);
+            check(value, depth, member);
         }
     }
 
-    void check(const json::value& value, std::size_t depth, const std::string& path)
+    void check(const json::value& value, std::size_t depth, std::string_view path)
     {
         switch (value.kind()) {
         case json::kind::object:

@@ -6,37 +6,12 @@
 #include <boost/json/parse.hpp>
 
 #include <atomic>
-#include <cstdlib>
 #include <iterator>
-#include <new>
 #include <random>
 #include <thread>
 
 using namespace waymark;
 namespace json = boost::json;
-
-namespace {
-
-std::atomic<std::size_t> allocations = 0;
-
-} // namespace
-
-// Counting is what shows that a copy costs nothing: every allocation of this program passes here.
-void* operator new(std::size_t size)
-{
-    ++allocations;
-    if (void* memory = std::malloc(size == 0 ? 1 : size))
-        return memory;
-    throw std::bad_alloc();
-}
-void operator delete(void* memory) noexcept
-{
-    std::free(memory);
-}
-void operator delete(void* memory, std::size_t) noexcept
-{
-    std::free(memory);
-}
 
 namespace {
 
@@ -61,32 +36,6 @@ using text_list = std::vector<std::string>;
 static_assert(std::forward_iterator<conversation::const_iterator>);
 
 } // namespace
-
-TEST_CASE("a snapshot of 100,000 messages and one more costs neither copies nor allocations")
-{
-    auto chat = numbered(100'000);
-    auto next = message::user("one more");
-
-    const auto before = allocations.load();
-    const auto snapshot = chat;
-    CHECK(allocations == before);
-    chat.push(next);
-    CHECK(allocations == before + 1); // the node of the new message
-    auto branch = snapshot;
-    branch.push(next);
-    CHECK(allocations == before + 2);
-    chat.truncate(50'000);
-    CHECK(allocations == before + 2);
-
-    CHECK(snapshot.size() == 100'000);
-    CHECK(branch.size() == 100'001);
-    CHECK(chat.size() == 50'000);
-    CHECK(branch.shared_prefix(snapshot) == 100'000);
-    // Not equal messages: the same ones.
-    for (std::size_t i = 0; i < chat.size(); i += 4'999)
-        CHECK(&chat[i] == &snapshot[i]);
-    CHECK(&branch[99'999] == &snapshot[99'999]);
-}
 
 TEST_CASE("messages are found by index and by iteration")
 {

@@ -1,0 +1,89 @@
+//! What a snapshot costs, counted: every allocation of this program passes through the functions below. It is
+//! a program of its own because the address sanitizer has such functions, too.
+#include "catch.hpp"
+
+#include <waymark/checkpoint.hpp>
+#include <waymark/memory_store.hpp>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+using namespace waymark;
+
+namespace {
+
+std::atomic<std::size_t> allocations = 0;
+
+} // namespace
+
+void* operator new(std::size_t size)
+{
+    ++allocations;
+    if (void* memory = std::malloc(size == 0 ? 1 : size))
+        return memory;
+    throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept
+{
+    std::free(memory);
+}
+void operator delete(void* memory, std::size_t) noexcept
+{
+    std::free(memory);
+}
+
+TEST_CASE("a snapshot of 100,000 messages and one more costs neither copies nor allocations")
+{
+    conversation chat;
+    for (int i = 0; i < 100'000; ++i)
+        chat.push(message::user(std::to_string(i)));
+    auto next = message::user("one more");
+
+    const auto before = allocations.load();
+    const auto snapshot = chat;
+    CHECK(allocations == before);
+    chat.push(next);
+    CHECK(allocations == before + 1); // the node of the new message
+    auto branch = snapshot;
+    branch.push(next);
+    CHECK(allocations == before + 2);
+    chat.truncate(50'000);
+    CHECK(allocations == before + 2);
+
+    CHECK(snapshot.size() == 100'000);
+    CHECK(branch.size() == 100'001);
+    CHECK(chat.size() == 50'000);
+    CHECK(branch.shared_prefix(snapshot) == 100'000);
+    // Not equal messages: the same ones.
+    for (std::size_t i = 0; i < chat.size(); i += 4'999)
+        CHECK(&chat[i] == &snapshot[i]);
+    CHECK(&branch[99'999] == &snapshot[99'999]);
+}
+
+TEST_CASE("a checkpoint of a long conversation with a large state is cheap to make and to copy")
+{
+    conversation chat;
+    for (int i = 0; i < 10'000; ++i)
+        chat.push(message::user(std::to_string(i)));
+    boost::json::object state;
+    for (int i = 0; i < 10'000; ++i)
+        state["file " + std::to_string(i)] = i;
+
+    auto before = allocations.load();
+    const auto made = checkpoint("agent", chat, 1).with_id("id").with_state(std::move(state));
+    CHECK(allocations - before < 20);
+    before = allocations;
+    const auto copy = made;
+    CHECK(allocations - before < 5);
+    CHECK(copy == made);
+
+    // What a save of one more message costs does not depend on how many there are.
+    memory_store store;
+    store.save(made);
+    chat.push(message::user("one more"));
+    const auto longer = checkpoint(made).with_conversation(chat).with_id("id2");
+    before = allocations;
+    store.save(longer);
+    CHECK(allocations - before < 30);
+}
