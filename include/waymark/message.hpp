@@ -112,6 +112,7 @@ public:
 private:
     struct data;
     explicit message(std::shared_ptr<const data> shared) noexcept : data_(std::move(shared)) {}
+    static data fresh(waymark::role who, std::string text);
     static message make(data fields);
     message& amend(data fields);
 

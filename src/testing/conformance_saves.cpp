@@ -234,7 +234,7 @@ void threads_may_share_a_store(const backend_under_test& backend)
 {
     auto store = backend.make_empty();
     constexpr int threads = 4;
-    constexpr int saves = 50;
+    constexpr std::size_t saves = 50;
     std::vector<std::string> problems(threads);
     {
         std::vector<std::jthread> running;
@@ -242,7 +242,7 @@ void threads_may_share_a_store(const backend_under_test& backend)
             running.emplace_back([&, t] {
                 try {
                     const auto agent = "agent-" + std::to_string(t % 2);
-                    for (int i = 0; i < saves; ++i) {
+                    for (std::size_t i = 0; i < saves; ++i) {
                         const auto id = std::to_string(t) + "-" + std::to_string(i);
                         store->save(checkpoint_of(agent, id));
                         if (!store->load(agent, "", id))

@@ -143,13 +143,9 @@ message& message::amend(data fields)
     return *this = make(std::move(fields));
 }
 
-namespace {
-
-// The factories differ in what they set; a new message has an id and a time.
-template <class Data>
-Data fresh(role who, std::string text)
+message::data message::fresh(waymark::role who, std::string text)
 {
-    Data fields;
+    data fields;
     fields.id = random_id();
     fields.role = who;
     fields.content = std::move(text);
@@ -157,33 +153,31 @@ Data fresh(role who, std::string text)
     return fields;
 }
 
-} // namespace
-
 message message::system(std::string text)
 {
-    return make(fresh<data>(role::system, std::move(text)));
+    return make(fresh(role::system, std::move(text)));
 }
 
 message message::user(std::string text)
 {
-    return make(fresh<data>(role::user, std::move(text)));
+    return make(fresh(role::user, std::move(text)));
 }
 
 message message::assistant(std::string text)
 {
-    return make(fresh<data>(role::assistant, std::move(text)));
+    return make(fresh(role::assistant, std::move(text)));
 }
 
 message message::assistant(std::string text, std::vector<tool_call> tool_calls)
 {
-    auto fields = fresh<data>(role::assistant, std::move(text));
+    auto fields = fresh(role::assistant, std::move(text));
     fields.tool_calls = std::move(tool_calls);
     return make(std::move(fields));
 }
 
 message message::tool_result(std::string tool_call_id, std::string text)
 {
-    auto fields = fresh<data>(role::tool, std::move(text));
+    auto fields = fresh(role::tool, std::move(text));
     fields.tool_call_id = std::move(tool_call_id);
     return make(std::move(fields));
 }
