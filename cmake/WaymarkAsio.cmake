@@ -21,6 +21,11 @@ if(NOT TARGET waymark::asio)
     target_include_directories(waymark::asio SYSTEM INTERFACE "${WAYMARK_ASIO_INCLUDE_DIR}")
     target_link_libraries(waymark::asio INTERFACE Threads::Threads)
     target_compile_definitions(waymark::asio INTERFACE ASIO_STANDALONE)
+    if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
+        # Asio decides this by a macro that exists only once a standard header has been included. Without this
+        # line, two files that include things in different order allocate and free differently.
+        target_compile_definitions(waymark::asio INTERFACE ASIO_HAS_STD_ALIGNED_ALLOC=1)
+    endif()
     if(asio_version LESS 102800)
         # These versions look for the coroutines of clang in <experimental/coroutine> only.
         target_compile_definitions(waymark::asio INTERFACE

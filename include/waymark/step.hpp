@@ -27,6 +27,9 @@ public:
     const std::optional<std::string>& checkpoint_id() const noexcept { return checkpoint_id_; }
     timestamp started_at() const noexcept { return started_at_; }
 
+    //! The payload, as counted by `limits` and by queues.
+    std::size_t bytes() const noexcept;
+
     step& with_agent(std::string agent_id) &;
     step&& with_agent(std::string agent_id) &&;
     step& with_result(json_input result) &;

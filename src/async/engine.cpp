@@ -35,13 +35,6 @@ std::error_code current_failure(std::string& details) noexcept
 
 namespace {
 
-std::size_t lanes_of(const store* backend)
-{
-    if (backend == nullptr)
-        throw error(errc::invalid_argument, "an async_store needs a store; the pointer is null");
-    return std::max<std::size_t>(1, backend->write_lanes());
-}
-
 std::uint64_t next_place() noexcept
 {
     static std::atomic<std::uint64_t> last = 0; // 0 means: not stored
@@ -51,14 +44,13 @@ std::uint64_t next_place() noexcept
 } // namespace
 
 struct engine::impl {
-    impl(std::shared_ptr<store> chosen, const async_options& bounds)
+    impl(std::shared_ptr<store> chosen, const async_options& bounds, std::size_t lanes)
         : backend(std::move(chosen)),
           options(bounds),
-          writes(lanes_of(backend.get()), bounds),
+          writes(lanes, bounds),
           reads(1, bounds),
-          lane_ready(backend->write_lanes() == 0 ? 1 : backend->write_lanes())
+          lane_ready(lanes)
     {
-        options.validate();
         try {
             for (std::size_t lane = 0; lane < lane_ready.size(); ++lane)
                 threads.emplace_back([this, lane] { write_lane(lane); });
@@ -241,8 +233,12 @@ void engine::impl::close() noexcept
 // The interface
 
 engine::engine(std::shared_ptr<store> backend, const async_options& options)
-    : impl_(std::make_unique<impl>(std::move(backend), options))
 {
+    if (backend == nullptr)
+        throw error(errc::invalid_argument, "an async_store needs a store; the pointer is null");
+    options.validate();
+    const auto lanes = std::max<std::size_t>(1, backend->write_lanes());
+    impl_ = std::make_unique<impl>(std::move(backend), options, lanes);
 }
 
 engine::~engine()

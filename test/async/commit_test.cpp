@@ -272,6 +272,13 @@ TEST_CASE("queue and waiting room are bounded in bytes, and what is stored does 
     f.io.restart();
     f.io.poll();
     CHECK(refused == errc::overloaded);
+    // So do the results of steps.
+    std::error_code step_refused;
+    std::vector<step_request> steps;
+    steps.emplace_back(step("agent", "", "key").with_result(std::string(9'000, 'r')));
+    f.store.async_put_steps(steps, into(step_refused));
+    f.io.poll();
+    CHECK(step_refused == errc::overloaded);
     f.backend->open_gate();
     f.io.run();
     CHECK_FALSE(waits);

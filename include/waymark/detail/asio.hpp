@@ -2,7 +2,10 @@
 //! of another Asio in the system's folders.
 #pragma once
 
+// A standard header first: Asio's configuration looks for macros that come with one.
 #include <asio/version.hpp>
+
+#include <cstddef>
 
 #if ASIO_VERSION < 102201
 #error "Waymark needs standalone Asio 1.22.1 or newer"

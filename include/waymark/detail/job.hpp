@@ -66,6 +66,13 @@ public:
     {
     }
 
+    //! What it holds that is to be stored.
+    call&& with_bytes(std::size_t bytes) &&
+    {
+        bytes_ = bytes;
+        return std::move(*this);
+    }
+
 private:
     template <class>
     friend class call_job;
@@ -74,6 +81,7 @@ private:
     std::string agent_id_;
     std::string second_agent_id_;
     std::function<Result(store&)> function_;
+    std::size_t bytes_ = 0;
 };
 
 //! How a job ended: the parts that are the same for all of them.
@@ -104,6 +112,7 @@ public:
         what = wanted.what_;
         agent_id = std::move(wanted.agent_id_);
         second_agent_id = std::move(wanted.second_agent_id_);
+        bytes = wanted.bytes_;
     }
 
     void run(store& backend) noexcept override

@@ -147,9 +147,14 @@ inline call<bool> pin_call(std::string agent_id, std::string scope, std::string 
 
 inline call<std::vector<step_outcome>> put_steps_call(std::vector<step_request> batch)
 {
-    std::string agent_id = batch.empty() ? std::string() : batch.front().step().agent_id();
-    return {job::kind::write, std::move(agent_id),
-            [batch = std::move(batch)](store& backend) { return backend.put_steps(batch); }};
+    auto agent = batch.empty() ? std::string() : batch.front().step().agent_id();
+    std::size_t bytes = 0;
+    for (const auto& request : batch)
+        bytes += request.step().bytes();
+    return call<std::vector<step_outcome>>(
+               job::kind::write, std::move(agent),
+               [batch = std::move(batch)](store& backend) { return backend.put_steps(batch); })
+        .with_bytes(bytes);
 }
 
 inline call<std::uint64_t> compact_call()
