@@ -43,9 +43,9 @@ namespace waymark {
 //! @par Lifetimes
 //! Arguments are moved or copied; nothing but the `diagnostics` needs to outlive the call. The context of
 //! each handler's executor must exist until the handler has been called. The async_store's own context may
-//! end first if no handler uses it. The destructor waits for the batch that is being written, completes what
-//! is still queued with `operation_aborted`, and leaves no thread behind; it must not run on one of the
-//! store's threads, which no handler does.
+//! end first if no handler uses it. The destructor waits for what is being carried out (the batch that is
+//! being written, reads under way), completes what is still queued with `operation_aborted`, lets go of the
+//! backend and leaves no thread behind. It may run in a handler.
 //!
 //! @par Thread safety
 //! All member functions but the destructor may be called from several threads at once.

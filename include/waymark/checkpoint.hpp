@@ -92,7 +92,7 @@ public:
     checkpoint& with_sequence(std::int64_t sequence) & noexcept;
     checkpoint&& with_sequence(std::int64_t sequence) && noexcept;
 
-    //! The payload of everything but the conversation, O(1) in the state.
+    //! The payload of everything but the messages, O(1) in the state.
     std::size_t bytes_besides_conversation() const noexcept;
     //! True when the two hold the same state object in memory, so that comparing it is not needed.
     bool shares_state(const checkpoint& other) const noexcept { return state_ == other.state_; }
@@ -152,7 +152,7 @@ public:
     std::size_t message_count() const noexcept { return message_count_; }
     //! Pinned checkpoints are kept by every retention policy.
     bool pinned() const noexcept { return pinned_; }
-    //! What this checkpoint added to the store when it was saved.
+    //! What this checkpoint added to the store when it was saved. What it shares with others is not in it.
     std::uint64_t stored_bytes() const noexcept { return stored_bytes_; }
 
     checkpoint_header& with_pinned(bool pinned) & noexcept;

@@ -38,7 +38,7 @@ public:
     diagnostics() = default;
     explicit diagnostics(std::string message) : message_(std::move(message)) {}
 
-    //! A sentence for people and logs; empty after a success.
+    //! A sentence for people and logs; empty after a success. Look at the error code to tell the two apart.
     const std::string& message() const noexcept { return message_; }
     bool empty() const noexcept { return message_.empty(); }
     void clear() noexcept { message_.clear(); }

@@ -88,14 +88,16 @@ public:
     const std::string& tool_call_id() const noexcept;
     waymark::timestamp timestamp() const noexcept;
 
-    //! Members that are not modelled here, kept and written back. A modelled member whose value has another
-    //! shape (`content` as a list of parts, a role of tomorrow) is kept here too, and wins when writing.
+    //! Members that are not modelled here, kept and written back. A modelled member that was read in another
+    //! shape is kept here too, and wins when writing: `content` as a list of parts (`content()` is their
+    //! text), OpenAI's form of tool calls (`tool_calls()` has them), a role of tomorrow.
     const boost::json::object& extra() const noexcept;
 
     message& with_id(std::string id) &;
     message&& with_id(std::string id) &&;
     message& with_timestamp(waymark::timestamp time) &;
     message&& with_timestamp(waymark::timestamp time) &&;
+    //! @throws waymark::error `invalid_argument` for the name of a modelled member.
     message& with_extra(std::string_view key, json_input value) &;
     message&& with_extra(std::string_view key, json_input value) &&;
 

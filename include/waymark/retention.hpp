@@ -16,7 +16,8 @@ namespace waymark {
 struct retention_candidate {
     timestamp created_at;
     std::string name;
-    std::uint64_t stored_bytes = 0;
+    //! What would become free with it while all newer ones stay.
+    std::uint64_t held_bytes = 0;
     //! Pinned, or a pending step needs it.
     bool is_protected = false;
 };
@@ -34,7 +35,7 @@ public:
     //! Remove what is older than this.
     retention& max_age(std::chrono::microseconds age) & noexcept;
     retention&& max_age(std::chrono::microseconds age) && noexcept;
-    //! Keep the newest whose `stored_bytes` together do not exceed this.
+    //! Keep the newest that together hold no more than this. What they share counts once, with the newest.
     retention& max_bytes(std::uint64_t bytes) & noexcept;
     retention&& max_bytes(std::uint64_t bytes) && noexcept;
     //! With more than `count`: keep the first, the newest 20 and of those between the newest of each name.

@@ -140,7 +140,7 @@ public:
     //! By scope, oldest first.
     const std::vector<checkpoint_key>& removed() const noexcept { return removed_; }
     std::size_t count() const noexcept { return removed_.size(); }
-    //! The `stored_bytes` of those checkpoints together.
+    //! What became free. What a remaining checkpoint shares with them did not.
     std::uint64_t bytes() const noexcept { return bytes_; }
 
 private:

@@ -13,8 +13,9 @@
 
 namespace waymark::detail {
 
-std::error_code current_failure(std::string& details) noexcept
+std::error_code current_failure(job::kind what, std::string& details) noexcept
 {
+    std::error_code code = errc::io;
     try {
         throw;
     } catch (const error& failure) {
@@ -22,18 +23,31 @@ std::error_code current_failure(std::string& details) noexcept
         return failure.code();
     } catch (const std::system_error& failure) {
         details = failure.what();
-        return failure.code();
+        code = failure.code();
     } catch (const std::bad_alloc&) {
-        return std::make_error_code(std::errc::not_enough_memory);
+        details = "the store ran out of memory";
+        code = std::make_error_code(std::errc::not_enough_memory);
     } catch (const std::exception& failure) {
         details = failure.what();
     } catch (...) {
         details = "the store threw something that is no exception";
     }
-    return errc::io;
+    return what == job::kind::read ? code : make_error_code(errc::outcome_unknown);
+}
+
+void mark_loaded(const checkpoint& loaded, std::uint64_t place) noexcept
+{
+    mark_stored(loaded.conversation(), place);
 }
 
 namespace {
+
+std::string describe(const queue_figures::side& full)
+{
+    return std::to_string(full.queued_operations) + " operations with " + std::to_string(full.queued_bytes) +
+           " bytes are queued and " + std::to_string(full.waiting_operations) + " with " +
+           std::to_string(full.waiting_bytes) + " bytes wait";
+}
 
 std::uint64_t next_place() noexcept
 {
@@ -72,7 +86,7 @@ struct engine::impl {
     void wake_lanes();
     void close() noexcept;
 
-    const std::shared_ptr<store> backend;
+    std::shared_ptr<store> backend; // let go when the engine is closed
     const async_options options;
     const std::uint64_t place = next_place();
     std::atomic<std::uint64_t> last_ticket = 0;
@@ -153,12 +167,21 @@ void engine::impl::carry_out(const std::vector<job*>& batch) noexcept
 
 void engine::impl::commit(const std::vector<job*>& batch) noexcept
 {
+    const auto fail_all = [&](std::error_code code, const std::string& details) {
+        for (auto* entry : batch)
+            entry->fail(code, details);
+    };
     std::vector<save_request> requests;
-    std::vector<save_outcome> outcomes;
     try {
         requests.reserve(batch.size());
-        for (auto* entry : batch)
-            requests.push_back(static_cast<save_job*>(entry)->take_request());
+    } catch (const std::bad_alloc&) {
+        return fail_all(std::make_error_code(std::errc::not_enough_memory), {}); // before anything is written
+    }
+    for (auto* entry : batch)
+        requests.push_back(static_cast<save_job*>(entry)->take_request());
+
+    std::vector<save_outcome> outcomes;
+    try {
         outcomes = backend->save(requests);
         if (outcomes.size() != batch.size())
             throw error(errc::outcome_unknown, "the store gave " + std::to_string(outcomes.size()) +
@@ -166,10 +189,8 @@ void engine::impl::commit(const std::vector<job*>& batch) noexcept
                                                    " saves; its save() is wrong");
     } catch (...) {
         std::string details;
-        const auto code = current_failure(details);
-        for (auto* entry : batch)
-            entry->fail(code, details);
-        return;
+        const auto code = current_failure(job::kind::save, details);
+        return fail_all(code, details);
     }
     for (std::size_t i = 0; i < batch.size(); ++i) {
         auto& entry = static_cast<save_job&>(*batch[i]);
@@ -228,6 +249,7 @@ void engine::impl::close() noexcept
     for (auto& thread : threads)
         thread.join();
     threads.clear();
+    backend.reset(); // a deferred operation may keep this object, but no database open
 }
 
 // The interface
@@ -265,6 +287,8 @@ std::uint64_t engine::next_ticket() noexcept
 void engine::submit(job& submitted) noexcept
 {
     std::error_code refusal;
+    std::string details;
+    submitted.place = impl_->place;
     try {
         if (submitted.what == job::kind::save) {
             const auto& wanted = static_cast<save_job&>(submitted).request().checkpoint();
@@ -275,18 +299,20 @@ void engine::submit(job& submitted) noexcept
         auto& queue = submitted.what == job::kind::read ? impl_->reads : impl_->writes;
         if (submitted.what == job::kind::save)
             static_cast<save_job&>(submitted).started(queue.figures().queued_operations);
-        if (impl_->closing)
+        if (impl_->closing) {
             refusal = errc::closed;
-        else if (queue.push(submitted) == job_queue::admission::refused)
+            details = "the async_store was destroyed before the operation was started";
+        } else if (queue.push(submitted) == job_queue::admission::refused) {
             refusal = errc::overloaded;
-        else
+            details = describe(queue.figures());
+        } else
             impl_->wake_lanes();
     } catch (const std::bad_alloc&) {
         refusal = std::make_error_code(std::errc::not_enough_memory);
     }
     if (!refusal)
         return; // the job may be gone by now
-    submitted.fail(refusal, {});
+    submitted.fail(refusal, std::move(details));
     submitted.complete();
 }
 

@@ -37,6 +37,18 @@ job_queue::admission job_queue::push(job& arrived)
 
 void job_queue::admit(job& admitted)
 {
+    try {
+        stand_in_lanes(admitted);
+    } catch (...) { // no memory: it must not be left in some of them
+        take_out_of_lanes(admitted);
+        throw;
+    }
+    ++figures_.queued_operations;
+    figures_.queued_bytes += admitted.bytes;
+}
+
+void job_queue::stand_in_lanes(job& admitted)
+{
     if (admitted.what == job::kind::flush) {
         for (auto& lane : lanes_)
             lane.push_back(&admitted);
@@ -51,8 +63,6 @@ void job_queue::admit(job& admitted)
             admitted.lanes_to_reach = 2;
         }
     }
-    ++figures_.queued_operations;
-    figures_.queued_bytes += admitted.bytes;
 }
 
 void job_queue::admit_waiting()

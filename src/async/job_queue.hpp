@@ -42,6 +42,7 @@ public:
 private:
     bool has_place_for(const job& candidate) const;
     void admit(job& admitted);
+    void stand_in_lanes(job& admitted);
     void admit_waiting();
     void take_out_of_lanes(const job& leaving);
 

@@ -1,4 +1,5 @@
 #include "../values/text.hpp"
+#include "memory_records.hpp"
 
 #include <waymark/memory_store.hpp>
 
@@ -6,8 +7,6 @@
 #include <map>
 #include <mutex>
 #include <shared_mutex>
-#include <unordered_map>
-#include <unordered_set>
 
 namespace waymark {
 
@@ -15,88 +14,10 @@ using detail::quoted;
 
 namespace {
 
-struct record {
-    checkpoint value;
-    std::uint64_t stored_bytes = 0;
-    bool pinned = false;
-
-    checkpoint_header header() const
-    {
-        return checkpoint_header(value).with_pinned(pinned).with_stored_bytes(stored_bytes);
-    }
-};
-
-struct step_record {
-    step value;
-    std::int64_t made_on = 0; // the sequence of its checkpoint; 0: none
-};
-
-//! One (agent, scope). Ordered by sequence; the last is the head.
-struct scope_data {
-    std::map<std::int64_t, record> by_sequence;
-    std::unordered_map<std::string, std::int64_t> sequence_of;
-    std::map<std::string, step_record> steps;
-
-    bool empty() const { return by_sequence.empty() && steps.empty(); }
-
-    record* find(std::string_view id)
-    {
-        const auto found = sequence_of.find(std::string(id));
-        return found == sequence_of.end() ? nullptr : &by_sequence.at(found->second);
-    }
-
-    const record* head() const { return by_sequence.empty() ? nullptr : &by_sequence.rbegin()->second; }
-
-    std::map<std::int64_t, record>::iterator remove(std::map<std::int64_t, record>::iterator where)
-    {
-        sequence_of.erase(where->second.value.id());
-        return by_sequence.erase(where);
-    }
-
-    void drop_steps_without_checkpoint()
-    {
-        const auto newest = by_sequence.empty() ? -1 : by_sequence.rbegin()->first;
-        std::erase_if(steps, [newest](const auto& entry) { return entry.second.made_on > newest; });
-    }
-
-    //! The checkpoints that pending steps were made on.
-    std::unordered_set<std::string_view> needed_by_steps() const
-    {
-        std::unordered_set<std::string_view> needed;
-        for (const auto& [key, entry] : steps)
-            if (!entry.value.done() && entry.value.checkpoint_id())
-                needed.insert(*entry.value.checkpoint_id());
-        return needed;
-    }
-};
-
-struct agent_data {
-    std::int64_t last_sequence = 0; // stays when checkpoints go: sequences are not used twice
-    std::map<std::string, scope_data, std::less<>> scopes;
-
-    bool empty() const
-    {
-        return std::all_of(scopes.begin(), scopes.end(),
-                           [](const auto& entry) { return entry.second.empty(); });
-    }
-
-    std::uint64_t count() const
-    {
-        std::uint64_t sum = 0;
-        for (const auto& [name, scope] : scopes)
-            sum += scope.by_sequence.size();
-        return sum;
-    }
-};
-
-std::size_t bytes_shared_with(const record* other, const conversation& chat)
-{
-    if (other == nullptr)
-        return 0;
-    auto shared = chat;
-    shared.truncate(chat.shared_prefix(other->value.conversation()));
-    return shared.bytes();
-}
+using detail::agent_data;
+using detail::record;
+using detail::scope_data;
+using detail::step_record;
 
 std::string describe(const std::optional<std::string>& head)
 {
@@ -128,57 +49,64 @@ public:
     save_result save(const save_request& request)
     {
         const auto& wanted = request.checkpoint();
-        auto& agent = agents[wanted.agent_id()];
-        auto& scope = agent.scopes[wanted.scope()];
-        auto* existing = scope.find(wanted.id());
+        auto* scope = find_scope(wanted.agent_id(), wanted.scope());
+        auto* existing = scope == nullptr ? nullptr : scope->find(wanted.id());
         if (existing != nullptr && existing->value == wanted)
             return {existing->value.sequence(), 0};
-        require_options(request, existing, scope.head());
+        require_options(request, existing, scope == nullptr ? nullptr : scope->head());
 
-        const auto* parent = wanted.parent_id() ? scope.find(*wanted.parent_id()) : nullptr;
-        const auto shared = std::max(bytes_shared_with(parent, wanted.conversation()),
-                                     bytes_shared_with(scope.head(), wanted.conversation()));
-        const auto added = wanted.conversation().bytes() - shared + wanted.bytes_besides_conversation();
-
-        const auto sequence = existing == nullptr ? agent.last_sequence + 1 : existing->value.sequence();
+        if (scope == nullptr)
+            scope = &agents[wanted.agent_id()].scopes[wanted.scope()];
+        auto& last_sequence = agents[wanted.agent_id()].last_sequence;
+        const auto sequence = existing == nullptr ? last_sequence + 1 : existing->value.sequence();
+        auto added = bytes_added(*scope, wanted, sequence);
         record next{checkpoint(wanted).with_sequence(sequence), added,
                     existing != nullptr && existing->pinned};
         if (existing != nullptr) {
+            added = std::min(added, scope_data::bytes_besides(wanted, &existing->value));
             *existing = std::move(next);
             return {sequence, added};
         }
-        scope.sequence_of.emplace(wanted.id(), sequence);
-        scope.by_sequence.emplace(sequence, std::move(next));
-        agent.last_sequence = sequence;
+        scope->insert(std::move(next));
+        last_sequence = sequence;
         return {sequence, added};
+    }
+
+    //! What a checkpoint adds to its parent and to the one before it.
+    static std::uint64_t bytes_added(scope_data& scope, const checkpoint& wanted, std::int64_t sequence)
+    {
+        const auto* parent = wanted.parent_id() ? scope.find(*wanted.parent_id()) : nullptr;
+        const auto position = scope.by_sequence.lower_bound(sequence);
+        const auto* before = position == scope.by_sequence.begin() ? nullptr : &std::prev(position)->second;
+        return std::min(scope_data::bytes_besides(wanted, parent == nullptr ? nullptr : &parent->value),
+                        scope_data::bytes_besides(wanted, before == nullptr ? nullptr : &before->value));
     }
 
     void put_step(const step_request& request)
     {
         const auto& wanted = request.step();
-        auto& scope = agents[wanted.agent_id()].scopes[wanted.scope()];
-        const auto existing = scope.steps.find(wanted.key());
-        if (existing != scope.steps.end()) {
-            if (existing->second.value == wanted)
-                return;
-            if (request.is_create_only())
-                throw error(errc::conflict, "step " + quoted(wanted.key()) + " of agent " +
-                                                quoted(wanted.agent_id()) + " has been recorded before");
-        }
+        auto* scope = find_scope(wanted.agent_id(), wanted.scope());
+        const auto* existing = scope == nullptr ? nullptr : scope->find_step(wanted.key());
+        if (existing != nullptr && existing->value == wanted)
+            return;
+        if (existing != nullptr && request.is_create_only())
+            throw error(errc::conflict, "step " + quoted(wanted.key()) + " of agent " +
+                                            quoted(wanted.agent_id()) + " has been recorded before");
         step_record next{wanted};
         if (wanted.checkpoint_id()) {
-            const auto* made_on = scope.find(*wanted.checkpoint_id());
+            const auto* made_on = scope == nullptr ? nullptr : scope->find(*wanted.checkpoint_id());
             if (made_on != nullptr)
                 next.made_on = made_on->value.sequence();
-            else if (existing != scope.steps.end() &&
-                     existing->second.value.checkpoint_id() == wanted.checkpoint_id())
-                next.made_on = existing->second.made_on;
+            else if (existing != nullptr && existing->value.checkpoint_id() == wanted.checkpoint_id())
+                next.made_on = existing->made_on;
             else
                 throw error(errc::not_found, "step " + quoted(wanted.key()) + " names checkpoint " +
                                                  quoted(*wanted.checkpoint_id()) + " of agent " +
                                                  quoted(wanted.agent_id()) + ", which is not there");
         }
-        scope.steps.insert_or_assign(wanted.key(), std::move(next));
+        if (scope == nullptr)
+            scope = &agents[wanted.agent_id()].scopes[wanted.scope()];
+        scope->steps.insert_or_assign(wanted.key(), std::move(next));
     }
 
     agent_data* find_agent(std::string_view agent_id)
@@ -268,23 +196,27 @@ public:
         if (agent == nullptr)
             return {};
         const auto at = now();
+        std::vector<std::pair<scope_data*, std::int64_t>> going; // removed at the end, when nothing can fail
         for (auto& [name, scope] : agent->scopes) {
             std::vector<retention_candidate> candidates;
             std::vector<std::int64_t> sequences;
             const auto needed = scope.needed_by_steps();
-            for (const auto& [sequence, entry] : scope.by_sequence) {
-                candidates.push_back({entry.value.created_at(), entry.value.name(), entry.stored_bytes,
+            for (auto where = scope.by_sequence.cbegin(); where != scope.by_sequence.cend(); ++where) {
+                const auto& entry = where->second;
+                candidates.push_back({entry.value.created_at(), entry.value.name(), scope.held_bytes(where),
                                       entry.pinned || needed.contains(entry.value.id())});
-                sequences.push_back(sequence);
+                sequences.push_back(where->first);
             }
             for (const auto index : policies.select(candidates, at)) {
                 const auto where = scope.by_sequence.find(sequences[index]);
                 removed.push_back(where->second.value.key());
-                bytes += where->second.stored_bytes;
-                if (dry == dry_run::no)
-                    scope.remove(where);
+                bytes += candidates[index].held_bytes;
+                going.emplace_back(&scope, where->first);
             }
         }
+        if (dry == dry_run::no)
+            for (const auto& [scope, sequence] : going)
+                scope->remove(sequence);
         return {std::move(removed), bytes};
     }
 
@@ -321,6 +253,8 @@ std::vector<Outcome> apply_each(std::span<const Request> batch, Apply apply)
             outcomes.push_back(apply(request));
         } catch (const error& failure) {
             outcomes.push_back(failure);
+        } catch (const std::bad_alloc&) {
+            outcomes.push_back(error(std::make_error_code(std::errc::not_enough_memory), {}));
         }
     }
     return outcomes;
@@ -423,7 +357,7 @@ bool memory_store::erase(std::string_view agent_id, std::string_view scope, std:
     const auto* found = where == nullptr ? nullptr : where->find(id);
     if (found == nullptr)
         return false;
-    where->remove(where->by_sequence.find(found->value.sequence()));
+    where->remove(found->value.sequence());
     where->drop_steps_without_checkpoint();
     return true;
 }
@@ -459,6 +393,8 @@ std::uint64_t memory_store::copy_agent(std::string_view from, std::string_view t
         for (auto& [key, entry] : scope.steps)
             entry.value.with_agent(std::string(to));
     }
+    if (target != nullptr) // it was there once: its sequences are not used again
+        copy.last_sequence = std::max(copy.last_sequence, target->last_sequence);
     const auto count = copy.count();
     impl_->agents.insert_or_assign(std::string(to), std::move(copy));
     return count;
@@ -541,8 +477,10 @@ store_stats memory_store::stats()
         for (const auto& [name, scope] : agent.scopes) {
             result.checkpoints += scope.by_sequence.size();
             result.steps += scope.steps.size();
-            for (const auto& [sequence, entry] : scope.by_sequence)
-                result.bytes += entry.stored_bytes;
+            for (auto where = scope.by_sequence.cbegin(); where != scope.by_sequence.cend(); ++where)
+                result.bytes += scope.held_bytes(where);
+            for (const auto& [key, entry] : scope.steps)
+                result.bytes += entry.value.bytes();
         }
     }
     return result;

@@ -89,18 +89,18 @@ void hostile_ids_are_data(const backend_under_test& backend)
         const auto& id = hostile[i];
         const auto iteration = static_cast<std::int64_t>(i);
         const auto loaded = store->load(id, id, id);
-        WAYMARK_EXPECT(loaded && loaded->iteration() == iteration);
-        WAYMARK_EXPECT(loaded->name() == id && loaded->parent_id() == id &&
-                       loaded->metadata().at(id) == json::value(id));
-        WAYMARK_EXPECT(store->load("one agent", "", id)->iteration() == iteration);
-        WAYMARK_EXPECT(store->load_latest(id, id)->id() == id);
+        WAYMARK_EXPECT(loaded && loaded.value().iteration() == iteration);
+        WAYMARK_EXPECT(loaded.value().name() == id && loaded.value().parent_id() == id &&
+                       loaded.value().metadata().at(id) == json::value(id));
+        WAYMARK_EXPECT(store->load("one agent", "", id).value().iteration() == iteration);
+        WAYMARK_EXPECT(store->load_latest(id, id).value().id() == id);
         WAYMARK_EXPECT(!store->load_latest(id));
         WAYMARK_EXPECT(ids(store->list(query(id).scope(id).named(id).metadata(id, id))) == id_list{id});
         WAYMARK_EXPECT(store->copy_agent(id, "copy") == 1);
         WAYMARK_EXPECT(store->load("copy", id, id));
         WAYMARK_EXPECT(store->erase_agent("copy") == 1);
         const step_request request(step(id, id, id).with_checkpoint(id));
-        WAYMARK_EXPECT(!store->put_steps(std::span(&request, 1))[0].code());
+        WAYMARK_EXPECT(!store->put_steps(std::span(&request, 1)).at(0).code());
         WAYMARK_EXPECT(store->load_steps(step_query(id).scope(id).key(id)).size() == 1);
         WAYMARK_EXPECT(store->pin(id, id, id, true));
     }
@@ -143,7 +143,7 @@ void bad_ids_are_refused(const backend_under_test& backend)
         WAYMARK_EXPECT_ERROR(errc::invalid_argument, store->prune(id, retention{}, dry_run::no));
         WAYMARK_EXPECT_ERROR(errc::invalid_argument, store->pin("agent", "", id, true));
         const step_request request(step("agent", "", id));
-        WAYMARK_EXPECT(store->put_steps(std::span(&request, 1))[0].code() == errc::invalid_argument);
+        WAYMARK_EXPECT(store->put_steps(std::span(&request, 1)).at(0).code() == errc::invalid_argument);
     }
     WAYMARK_EXPECT(store->stats().checkpoints == 0 && store->stats().steps == 0);
 }

@@ -26,7 +26,7 @@ std::shared_ptr<store> five_checkpoints(const backend_under_test& backend)
                         .with_metadata("i", i));
     store->save(checkpoint_of("agent", "s", 9).with_scope("sub").with_created_at(at(9)));
     store->save(checkpoint_of("other", "o", 9).with_created_at(at(2)));
-    return store;
+    return backend.reopen(std::move(store));
 }
 
 void lists_are_newest_first_unless_told(const backend_under_test& backend)
@@ -160,8 +160,8 @@ void pages_follow_each_other(const backend_under_test& backend)
     }
     // A cursor outlives its checkpoint.
     const auto first_page = store->list(query("a").limit(2));
-    store->erase("a", first_page[1].scope(), first_page[1].id());
-    WAYMARK_EXPECT(ids(store->list(query("a").limit(2).after(cursor(first_page[1])))) ==
+    store->erase("a", first_page.at(1).scope(), first_page.at(1).id());
+    WAYMARK_EXPECT(ids(store->list(query("a").limit(2).after(cursor(first_page.at(1))))) ==
                    (id_list{"a4", "a3"}));
 }
 
@@ -178,9 +178,9 @@ void load_all_and_count_agree_with_list(const backend_under_test& backend)
         WAYMARK_EXPECT(store->count(which) == headers.size());
         WAYMARK_EXPECT(whole.size() == headers.size());
         for (std::size_t i = 0; i < whole.size(); ++i) {
-            WAYMARK_EXPECT(whole[i].key() == headers[i].key());
-            WAYMARK_EXPECT(whole[i].sequence() == headers[i].sequence());
-            WAYMARK_EXPECT(whole[i].conversation().size() == headers[i].message_count());
+            WAYMARK_EXPECT(whole[i].key() == headers.at(i).key());
+            WAYMARK_EXPECT(whole[i].sequence() == headers.at(i).sequence());
+            WAYMARK_EXPECT(whole[i].conversation().size() == headers.at(i).message_count());
         }
     }
 }
@@ -213,15 +213,16 @@ void ten_thousand_checkpoints(const backend_under_test& backend)
             batch.clear();
         }
     }
+    store = backend.reopen(std::move(store));
     WAYMARK_EXPECT(store->count(query("agent")) == 10'000);
     const auto page = store->list(query("agent").limit(3));
     WAYMARK_EXPECT(ids(page) == (id_list{"c9999", "c9998", "c9997"}));
-    WAYMARK_EXPECT(store->load_latest("agent")->conversation().size() == 1'000);
-    WAYMARK_EXPECT(store->load("agent", "", "c5000")->conversation().size() == 501);
+    WAYMARK_EXPECT(store->load_latest("agent").value().conversation().size() == 1'000);
+    WAYMARK_EXPECT(store->load("agent", "", "c5000").value().conversation().size() == 501);
     WAYMARK_EXPECT(ids(store->list(query("agent").before("c2"))) == (id_list{"c1", "c0"}));
     WAYMARK_EXPECT(store->prune("agent", retention{}.keep_last(10), dry_run::no).count() == 9'990);
     WAYMARK_EXPECT(store->count(query("agent")) == 10);
-    WAYMARK_EXPECT(store->load_latest("agent")->conversation().size() == 1'000);
+    WAYMARK_EXPECT(store->load_latest("agent").value().conversation().size() == 1'000);
     WAYMARK_EXPECT(store->verify().ok());
 }
 

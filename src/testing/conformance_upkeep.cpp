@@ -40,12 +40,13 @@ void erase_removes_one(const backend_under_test& backend)
 {
     auto store = numbered(backend, 3);
     WAYMARK_EXPECT(store->pin("agent", "", "2", true));
-    const auto last = store->load_latest("agent")->sequence();
+    const auto last = store->load_latest("agent").value().sequence();
     WAYMARK_EXPECT(store->erase("agent", "", "2")); // also the head, also pinned
     WAYMARK_EXPECT(!store->erase("agent", "", "2"));
     WAYMARK_EXPECT(!store->load("agent", "", "2"));
-    WAYMARK_EXPECT(store->load_latest("agent")->id() == "1");
-    // A sequence is not used twice, not even that of an erased head.
+    WAYMARK_EXPECT(store->load_latest("agent").value().id() == "1");
+    // A sequence is not used twice, not even that of an erased head, not even after a restart.
+    store = backend.reopen(std::move(store));
     WAYMARK_EXPECT(store->save(checkpoint_of("agent", "3")).sequence() > last);
     WAYMARK_EXPECT(store->load("agent", "", "0") && store->load("agent", "", "1"));
     WAYMARK_EXPECT(store->verify().ok());
@@ -80,18 +81,18 @@ void copy_agent_copies_everything_of_it(const backend_under_test& backend)
     const auto copies = store->load_all(query("copy"));
     WAYMARK_EXPECT(copies.size() == originals.size());
     for (std::size_t i = 0; i < copies.size(); ++i)
-        WAYMARK_EXPECT(copies[i] == checkpoint(originals[i]).with_agent("copy"));
-    WAYMARK_EXPECT(store->list(query("copy").scope("").oldest_first())[1].pinned());
+        WAYMARK_EXPECT(copies.at(i) == checkpoint(originals.at(i)).with_agent("copy"));
+    WAYMARK_EXPECT(store->list(query("copy").scope("").oldest_first()).at(1).pinned());
     const auto steps = store->load_steps(step_query("copy"));
-    WAYMARK_EXPECT(steps.size() == 2 && steps[0].result() == json::value("done") && !steps[1].done());
+    WAYMARK_EXPECT(steps.size() == 2 && steps.at(0).result() == json::value("done") && !steps.at(1).done());
 
     // From here on the two are apart.
     store->save(checkpoint_of("copy", "new"));
-    WAYMARK_EXPECT(store->load_latest("copy")->id() == "new");
-    WAYMARK_EXPECT(store->load_latest("agent")->id() == "2");
+    WAYMARK_EXPECT(store->load_latest("copy").value().id() == "new");
+    WAYMARK_EXPECT(store->load_latest("agent").value().id() == "2");
     store->erase_agent("agent");
     store = backend.reopen(std::move(store));
-    WAYMARK_EXPECT(store->load("copy", "sub", "s")->conversation().size() == 9);
+    WAYMARK_EXPECT(store->load("copy", "sub", "s").value().conversation().size() == 9);
     WAYMARK_EXPECT(store->verify().ok());
     WAYMARK_EXPECT_ERROR(errc::conflict, store->copy_agent("copy", "copy"));
     WAYMARK_EXPECT_ERROR(errc::not_found, store->copy_agent("agent", "third"));
@@ -113,8 +114,8 @@ void prune_keeps_the_newest_and_the_head(const backend_under_test& backend)
     store->prune("agent", retention{}.keep_last(0), dry_run::no);
     store = backend.reopen(std::move(store));
     WAYMARK_EXPECT(left_in(*store) == id_list{"4"});
-    WAYMARK_EXPECT(store->load_latest("agent")->conversation() ==
-                   store->load("agent", "", "4")->conversation());
+    WAYMARK_EXPECT(store->load_latest("agent").value().conversation() ==
+                   store->load("agent", "", "4").value().conversation());
     WAYMARK_EXPECT(store->count(query("agent2")) == 1);
     WAYMARK_EXPECT(store->prune("agent", retention{}, dry_run::no).count() == 0);
     WAYMARK_EXPECT(store->verify().ok());
@@ -133,7 +134,7 @@ void prune_by_age_and_bytes(const backend_under_test& backend)
 
     store = numbered(backend, 4);
     const auto headers = store->list(query("agent"));
-    const auto newest_two = headers[0].stored_bytes() + headers[1].stored_bytes();
+    const auto newest_two = headers.at(0).stored_bytes() + headers.at(1).stored_bytes();
     store->prune("agent", retention{}.max_bytes(newest_two), dry_run::no);
     WAYMARK_EXPECT(left_in(*store) == (id_list{"2", "3"}));
     store->prune("agent", retention{}.max_bytes(0), dry_run::no);
@@ -192,16 +193,16 @@ void steps_are_recorded_and_found(const backend_under_test& backend)
 
     const auto all = store->load_steps(step_query("agent"));
     WAYMARK_EXPECT(all.size() == 3);
-    WAYMARK_EXPECT(all[0] == begun);
-    WAYMARK_EXPECT(all[1].key() == "call-2" && !all[1].checkpoint_id() && !all[1].done());
-    WAYMARK_EXPECT(all[2].scope() == "sub" &&
-                   all[2].result()->at("deep").at(1).at("x") == 18446744073709551615u);
+    WAYMARK_EXPECT(all.at(0) == begun);
+    WAYMARK_EXPECT(all.at(1).key() == "call-2" && !all.at(1).checkpoint_id() && !all.at(1).done());
+    WAYMARK_EXPECT(all.at(2).scope() == "sub" &&
+                   all.at(2).result()->at("deep").at(1).at("x") == 18446744073709551615u);
     WAYMARK_EXPECT(store->load_steps(step_query("agent").scope("").key("call-2")).size() == 1);
     WAYMARK_EXPECT(store->load_steps(step_query("agent").pending_only()).size() == 2);
     WAYMARK_EXPECT(store->load_steps(step_query("agent").key("call-3")).empty());
 
     put(*store, step(begun).with_result("ok"));
-    WAYMARK_EXPECT(store->load_steps(step_query("agent").scope("").key("call-1"))[0].result() ==
+    WAYMARK_EXPECT(store->load_steps(step_query("agent").scope("").key("call-1")).at(0).result() ==
                    json::value("ok"));
     WAYMARK_EXPECT(store->stats().steps == 4);
     WAYMARK_EXPECT(store->list_agents() == (id_list{"agent", "someone"}));
@@ -219,7 +220,7 @@ void a_step_is_begun_once(const backend_under_test& backend)
     const std::vector<step_request> batch = {
         {step("agent", "", "call").with_started_at(timestamp(9us)), true}, {step("agent", "", "next"), true}};
     const auto outcomes = store->put_steps(batch);
-    WAYMARK_EXPECT(outcomes[0].code() == errc::conflict && !outcomes[1].code());
+    WAYMARK_EXPECT(outcomes.at(0).code() == errc::conflict && !outcomes.at(1).code());
     WAYMARK_EXPECT(store->load_steps(step_query("agent")).size() == 2);
 }
 
@@ -235,7 +236,7 @@ void steps_go_with_the_last_checkpoint_that_knows_them(const backend_under_test&
     WAYMARK_EXPECT(store->load_steps(step_query("agent")).size() == 3); // "2" is later
     store->erase("agent", "", "2");
     const auto left = store->load_steps(step_query("agent"));
-    WAYMARK_EXPECT(left.size() == 2 && left[0].key() == "early" && left[1].key() == "first");
+    WAYMARK_EXPECT(left.size() == 2 && left.at(0).key() == "early" && left.at(1).key() == "first");
     store->erase("agent", "", "0");
     WAYMARK_EXPECT(store->load_steps(step_query("agent")).empty());
     WAYMARK_EXPECT(store->list_agents().empty());

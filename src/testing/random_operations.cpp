@@ -4,6 +4,7 @@
 
 #include <boost/json/serialize.hpp>
 
+#include <functional>
 #include <random>
 #include <sstream>
 
@@ -16,18 +17,18 @@ namespace json = boost::json;
 //! Few agents, scopes, ids and names, so that operations meet each other.
 class generator {
 public:
-    explicit generator(std::uint64_t seed) : random_(seed) {}
+    explicit generator(std::uint64_t seed) : random_(seed), ids_(one_in(4) ? 60 : 8) {}
 
     std::size_t below(std::size_t bound) { return random_() % bound; }
     bool one_in(std::size_t n) { return below(n) == 0; }
 
     std::string agent() { return pick({"a", "b", "c/../d"}); }
     std::string scope() { return pick({"", "", "sub"}); }
-    std::string id() { return "id" + std::to_string(below(8)); }
+    std::string id() { return "id" + std::to_string(below(ids_)); }
     std::string name() { return pick({"", "start", "end", "x"}); }
     std::string step_key() { return "step" + std::to_string(below(4)); }
-    //! Whole hours around a fixed day, so that ties happen.
-    timestamp time() { return timestamp(std::chrono::hours(500'000 + static_cast<int>(below(10)))); }
+    //! Whole hours of a day in 2015, so that ties happen.
+    timestamp time() { return timestamp(std::chrono::hours(400'000 + static_cast<int>(below(10)))); }
 
     checkpoint next_checkpoint()
     {
@@ -82,8 +83,8 @@ public:
         retention chosen;
         if (one_in(2))
             chosen.keep_last(below(4));
-        if (one_in(4)) // all are old or none is: a border would depend on the moment
-            chosen.max_age(std::chrono::hours(one_in(2) ? 1 : 1'000'000));
+        if (one_in(6)) // all are older than an hour, none than a century; a border would depend on the moment
+            chosen.max_age(std::chrono::hours(one_in(2) ? 1 : 876'000));
         if (one_in(4))
             chosen.thin_after(below(4));
         return chosen;
@@ -119,6 +120,7 @@ private:
     }
 
     std::mt19937_64 random_;
+    std::size_t ids_; // many: long histories; few: operations that meet
     conversation chat_;
 };
 
@@ -185,8 +187,14 @@ std::string two_pages(store& target, const query& wanted)
 
 class comparison {
 public:
-    comparison(store& left, store& right, std::uint64_t seed)
-        : left_(left), right_(right), seed_(seed), next_(seed)
+    using reopener = std::function<std::shared_ptr<store>(std::shared_ptr<store>)>;
+
+    comparison(std::shared_ptr<store> left, std::shared_ptr<store> right, std::uint64_t seed, reopener reopen)
+        : left_(std::move(left)),
+          right_(std::move(right)),
+          seed_(seed),
+          next_(seed),
+          reopen_(std::move(reopen))
     {
     }
 
@@ -208,8 +216,8 @@ private:
     template <class Action>
     void both(const std::string& what, Action action)
     {
-        const auto on_left = observation::of([&](std::ostream& seen) { action(left_, seen); });
-        const auto on_right = observation::of([&](std::ostream& seen) { action(right_, seen); });
+        const auto on_left = observation::of([&](std::ostream& seen) { action(*left_, seen); });
+        const auto on_right = observation::of([&](std::ostream& seen) { action(*right_, seen); });
         if (on_left != on_right)
             fail(__FILE__, __LINE__,
                  "the stores differ (seed " + std::to_string(seed_) + ", operation " +
@@ -226,7 +234,11 @@ private:
         }
         case 1: {
             const auto agent = next_.agent();
-            if (!next_.one_in(4))
+            if (next_.one_in(2)) {
+                right_ = reopen_(std::move(right_));
+                return;
+            }
+            if (next_.one_in(2))
                 return;
             return both("erase_agent " + agent,
                         [&](store& s, std::ostream& seen) { seen << s.erase_agent(agent); });
@@ -298,18 +310,27 @@ private:
              [&](store& s, std::ostream& seen) { seen << observation::show(s.load_steps(wanted)); });
     }
 
-    store& left_;
-    store& right_;
+    std::shared_ptr<store> left_;
+    std::shared_ptr<store> right_;
     std::uint64_t seed_;
     generator next_;
+    reopener reopen_;
     std::size_t number_ = 0;
 };
 
 } // namespace
 
-void compare_stores(store& left, store& right, std::uint64_t seed, std::size_t operations)
+void compare_stores(std::shared_ptr<store> left, std::shared_ptr<store> right, std::uint64_t seed,
+                    std::size_t operations)
 {
-    comparison(left, right, seed).run(operations);
+    const auto keep = [](std::shared_ptr<store> current) { return current; };
+    comparison(std::move(left), std::move(right), seed, keep).run(operations);
+}
+
+void compare_with_model(const backend_under_test& backend, std::uint64_t seed, std::size_t operations)
+{
+    const auto reopen = [&](std::shared_ptr<store> current) { return backend.reopen(std::move(current)); };
+    comparison(make_model_store(), backend.make_empty(), seed, reopen).run(operations);
 }
 
 } // namespace waymark::testing

@@ -38,7 +38,7 @@ std::size_t checkpoint::bytes_besides_conversation() const noexcept
     constexpr std::size_t numbers = 32;
     return key_.agent_id().size() + key_.scope().size() + key_.id().size() + name_.size() +
            (parent_id_ ? parent_id_->size() : 0) + detail::payload_bytes(metadata_) +
-           (state_ ? state_->bytes : 0) + numbers;
+           detail::payload_bytes(conversation_.extra()) + (state_ ? state_->bytes : 0) + numbers;
 }
 
 checkpoint& checkpoint::with_id(std::string id) &
@@ -229,6 +229,8 @@ void validate(const checkpoint& checkpoint, const limits& bounds)
 
     // Messages were checked when they were made; their conversation keeps the maxima.
     const auto& chat = checkpoint.conversation();
+    require_at_most(detail::payload_bytes(chat.extra()), bounds.max_metadata_bytes(),
+                    "what the conversation holds besides messages", "max_metadata_bytes");
     detail::check_json(chat.extra(), bounds.max_depth(), "the conversation's extra members");
     require_at_most(chat.largest_message_bytes(), bounds.max_message_bytes(), "a message",
                     "max_message_bytes");

@@ -9,6 +9,8 @@
 #include <boost/json/array.hpp>
 #include <boost/json/serialize.hpp>
 
+#include <unordered_map>
+
 namespace waymark {
 
 namespace json = boost::json;
@@ -140,6 +142,7 @@ std::vector<checkpoint> checkpoints_from_breakpilot(std::string_view text, std::
         throw error(errc::invalid_argument, "a Breakpilot export is a JSON array of checkpoints");
 
     std::vector<checkpoint> result;
+    std::unordered_map<std::string, std::size_t> seen;
     for (const auto& entry : document.get_array()) {
         const detail::object_reader reader(entry, "entry " + std::to_string(result.size()) +
                                                       " of the Breakpilot export");
@@ -158,6 +161,11 @@ std::vector<checkpoint> checkpoints_from_breakpilot(std::string_view text, std::
             reader.fail("id", std::string("names a checkpoint that cannot be stored: ") +
                                   refusal.details().message());
         }
+        // Breakpilot gives an id twice when it creates after an import. Saving both would lose one.
+        const auto [first, is_new] = seen.emplace(next.id(), result.size());
+        if (!is_new)
+            reader.fail("id", "is " + detail::quoted(next.id()) + ", as in entry " +
+                                  std::to_string(first->second) + "; rename one of them");
         result.push_back(std::move(next));
     }
     return result;

@@ -111,8 +111,9 @@ conversation_tip::~conversation_tip()
 
 // Accounting of what is stored. A place is the number of a store. Marks are closed towards the past: a marked
 // message has only marked ones before it. Marking therefore stops at the first that is marked (O(new)), and
-// the border is found by jumps (O(log n)). A message keeps its first mark: for a conversation that goes to
-// two stores, more is counted than needed, never less.
+// the border is found by jumps (O(log n)). A message keeps its first mark, so that a conversation which goes
+// to two stores counts in full for the second. The marks are for accounting only: they know nothing of agents
+// and erasures, and no store relies on them.
 
 std::size_t unstored_bytes(const conversation& chat, std::uint64_t place) noexcept
 {
@@ -224,6 +225,9 @@ conversation&& conversation::with_max_tokens(std::uint64_t max_tokens) && noexce
 
 conversation& conversation::with_extra(std::string_view key, json_input value) &
 {
+    if (key == "messages" || key == "max_tokens")
+        throw error(errc::invalid_argument,
+                    "'" + std::string(key) + "' is no extra member of a conversation");
     auto changed = std::make_shared<json::object>(extra());
     changed->insert_or_assign(key, std::move(value).take());
     extra_ = std::move(changed);
@@ -324,11 +328,12 @@ std::vector<open_call> find_open_calls(const conversation& chat)
     std::size_t index = 0;
     for (const auto& message : chat) {
         if (message.role() == role::tool) {
-            const auto answered = std::find_if(open.begin(), open.end(), [&](const open_call& candidate) {
+            // The newest call of that id: models count their calls anew in each turn.
+            const auto answered = std::find_if(open.rbegin(), open.rend(), [&](const open_call& candidate) {
                 return candidate.call.id() == message.tool_call_id();
             });
-            if (answered != open.end())
-                open.erase(answered);
+            if (answered != open.rend())
+                open.erase(std::next(answered).base());
         }
         for (const auto& call : message.tool_calls())
             open.push_back({index, call});
@@ -427,6 +432,9 @@ conversation tag_invoke(json::value_to_tag<conversation>, const json::value& fro
 {
     const detail::object_reader reader(from, "conversation");
     conversation chat(reader.unsigned_or("max_tokens", 0));
+    if (const auto* foreign = reader.find("max_context_tokens"); // smooth-operator's name for it
+        foreign != nullptr && foreign->is_int64() && reader.find("max_tokens") == nullptr)
+        chat.with_max_tokens(reader.unsigned_or("max_context_tokens", 0));
     const auto& messages = reader.require("messages");
     if (!messages.is_array())
         reader.fail("messages", "must be an array");

@@ -217,9 +217,9 @@ std::size_t payload_bytes(const json::value& value) noexcept
 {
     switch (value.kind()) {
     case json::kind::object:
-        return payload_bytes(value.get_object());
+        return 8 + payload_bytes(value.get_object());
     case json::kind::array: {
-        std::size_t sum = 0;
+        std::size_t sum = 8;
         for (const auto& element : value.get_array())
             sum += payload_bytes(element);
         return sum;

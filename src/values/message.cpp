@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 
 namespace waymark {
 
@@ -17,9 +18,8 @@ namespace json = boost::json;
 
 namespace {
 
-// A message has no options of its own. This bound only keeps recursion off the end of the stack; the
-// store's limits decide what is accepted.
-constexpr std::size_t deepest_message = 1000;
+// A message has no options of its own; the store's limits decide what is accepted within this.
+constexpr std::size_t deepest_message = limits::highest_max_depth;
 
 constexpr std::array<std::string_view, 4> role_names = {"system", "user", "assistant", "tool"};
 
@@ -48,14 +48,66 @@ std::size_t check(const tool_call& call)
                     detail::check_json(call.extra(), deepest_message, what));
 }
 
+constexpr std::array<std::string_view, 6> message_members = {"id",         "role",         "content",
+                                                             "tool_calls", "tool_call_id", "timestamp"};
+constexpr std::array<std::string_view, 3> call_members = {"id", "name", "arguments"};
+
+//! An extra member wins over a modelled one when writing, so it must not bear the name of one.
+void require_extra(std::string_view key, std::span<const std::string_view> modelled, std::string_view what)
+{
+    if (std::find(modelled.begin(), modelled.end(), key) != modelled.end())
+        throw error(errc::invalid_argument,
+                    detail::quoted(key) + " is no extra member of " + std::string(what) + "; it has a field");
+}
+
+bool has_text(const json::object& object, std::string_view key)
+{
+    const auto* value = object.if_contains(key);
+    return value != nullptr && value->is_string();
+}
+
+//! Our own form of a tool call.
 bool is_tool_call(const json::value& value)
 {
     const auto* object = value.if_object();
-    if (object == nullptr)
-        return false;
-    const auto* id = object->if_contains("id");
-    const auto* name = object->if_contains("name");
-    return id != nullptr && id->is_string() && name != nullptr && name->is_string();
+    return object != nullptr && has_text(*object, "id") && has_text(*object, "name");
+}
+
+//! The form of OpenAI's API: {"id": …, "type": "function", "function": {"name": …, "arguments": …}}.
+bool is_nested_tool_call(const json::value& value)
+{
+    const auto* object = value.if_object();
+    const auto* function = object == nullptr ? nullptr : object->if_contains("function");
+    return function != nullptr && function->is_object() && has_text(*object, "id") &&
+           has_text(function->get_object(), "name");
+}
+
+//! Reads calls of either form, so that they are found; the caller keeps a form that is not ours as it is.
+std::vector<tool_call> read_tool_calls(const json::array& calls)
+{
+    std::vector<tool_call> result;
+    for (const auto& call : calls) {
+        if (is_tool_call(call)) {
+            result.push_back(json::value_to<tool_call>(call));
+        } else if (is_nested_tool_call(call)) {
+            const auto& function = call.at("function").get_object();
+            const auto* arguments = function.if_contains("arguments");
+            result.emplace_back(std::string(call.at("id").get_string()),
+                                std::string(function.at("name").get_string()),
+                                arguments == nullptr ? json::value(json::object{}) : *arguments);
+        }
+    }
+    return result;
+}
+
+//! The text of content that is a list of parts, as {"type": "text", "text": …}.
+std::string text_of_parts(const json::array& parts)
+{
+    std::string text;
+    for (const auto& part : parts)
+        if (part.is_object() && has_text(part.get_object(), "text"))
+            text += part.at("text").get_string();
+    return text;
 }
 
 } // namespace
@@ -70,6 +122,7 @@ tool_call::tool_call(std::string id, std::string name, json_input arguments)
 
 tool_call& tool_call::with_extra(std::string_view key, json_input value) &
 {
+    require_extra(key, call_members, "a tool call");
     detail::require_utf8(key, "a member of a tool call");
     detail::check_json(value, deepest_message, "tool call member " + detail::quoted(key));
     extra_.insert_or_assign(key, std::move(value).take());
@@ -240,6 +293,7 @@ std::size_t message::estimated_tokens() const noexcept
 message& message::with_id(std::string id) &
 {
     auto fields = *data_;
+    fields.extra.erase("id"); // one of another shape, which would win
     fields.id = std::move(id);
     return amend(std::move(fields));
 }
@@ -252,6 +306,7 @@ message&& message::with_id(std::string id) &&
 message& message::with_timestamp(waymark::timestamp time) &
 {
     auto fields = *data_;
+    fields.extra.erase("timestamp");
     fields.timestamp = time;
     return amend(std::move(fields));
 }
@@ -263,6 +318,7 @@ message&& message::with_timestamp(waymark::timestamp time) &&
 
 message& message::with_extra(std::string_view key, json_input value) &
 {
+    require_extra(key, message_members, "a message");
     auto fields = *data_;
     fields.extra.insert_or_assign(key, std::move(value).take());
     return amend(std::move(fields));
@@ -318,21 +374,23 @@ message tag_invoke(json::value_to_tag<message>, const json::value& from)
                        value.get_string() == role_names[static_cast<std::size_t>(fields.role)];
         } else if (key == "id" && value.is_string()) {
             fields.id = value.get_string();
-            modelled = true;
+            modelled = !fields.id.empty(); // what is empty is not written
         } else if (key == "content" && value.is_string()) {
             fields.content = value.get_string();
             modelled = true;
+        } else if (key == "content" && value.is_array()) {
+            fields.content = text_of_parts(value.get_array());
         } else if (key == "tool_call_id" && value.is_string()) {
             fields.tool_call_id = value.get_string();
-            modelled = true;
+            modelled = !fields.tool_call_id.empty();
         } else if (key == "tool_calls" && value.is_array()) {
             const auto& calls = value.get_array();
-            modelled = std::all_of(calls.begin(), calls.end(), is_tool_call);
-            if (modelled)
-                fields.tool_calls = json::value_to<std::vector<tool_call>>(value);
+            fields.tool_calls = read_tool_calls(calls);
+            modelled = !calls.empty() && std::all_of(calls.begin(), calls.end(), is_tool_call);
         } else if (key == "timestamp" && value.is_string()) {
             fields.timestamp = detail::from_rfc3339(value.get_string(), "message: member 'timestamp'");
-            modelled = detail::to_rfc3339(fields.timestamp) == value.get_string(); // nanoseconds, offsets
+            modelled = fields.timestamp != timestamp{} &&
+                       detail::to_rfc3339(fields.timestamp) == value.get_string(); // nanoseconds, offsets
         }
         if (!modelled)
             fields.extra.insert_or_assign(key, value);

@@ -3,6 +3,7 @@
 #include <waymark/error.hpp>
 #include <waymark/retention.hpp>
 
+#include <algorithm>
 #include <string_view>
 #include <unordered_map>
 
@@ -33,12 +34,12 @@ void mark_beyond_bytes(marks& gone, std::span<const retention_candidate> list, s
 {
     std::uint64_t left = limit;
     for (auto i = list.size(); i-- > 0;) {
-        if (list[i].stored_bytes > left) {
+        if (list[i].held_bytes > left) {
             for (std::size_t older = 0; older <= i; ++older)
                 gone[older] = true;
             return;
         }
-        left -= list[i].stored_bytes;
+        left -= list[i].held_bytes;
     }
 }
 
@@ -108,7 +109,9 @@ std::vector<std::size_t> retention::select(std::span<const retention_candidate> 
     if (keep_last_)
         mark_all_but_newest(gone, *keep_last_);
     if (max_age_)
-        mark_older_than(gone, oldest_first, at - *max_age_);
+        mark_older_than(gone, oldest_first,
+                        at - std::clamp(*max_age_, std::chrono::microseconds::zero(),
+                                        std::chrono::microseconds::max() / 2));
     if (max_bytes_)
         mark_beyond_bytes(gone, oldest_first, *max_bytes_);
     if (thin_after_ && oldest_first.size() > *thin_after_)

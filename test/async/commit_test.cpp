@@ -1,4 +1,5 @@
 //! Group commit, order, back-pressure, cancellation.
+#include "async/job_queue.hpp"
 #include "catch.hpp"
 #include "gated_store.hpp"
 
@@ -160,13 +161,15 @@ TEST_CASE_METHOD(fixture, "a commit that fails fails its whole batch, and the ne
 {
     backend->fail_with(error(errc::io, "the disk is on fire"));
     backend->close_gate();
-    std::error_code first, second;
+    std::error_code before, first, second;
     diagnostics details;
+    store.async_save(numbered("agent", 9), into(before));
+    backend->wait_for_calls(1);
     store.async_save(numbered("agent", 0), into(first));
     store.async_save(numbered("agent", 1), details, into(second));
-    backend->wait_for_calls(1);
     backend->open_gate();
     io.run();
+    CHECK(backend->batch_sizes() == std::vector<std::size_t>{1, 2});
     CHECK(first == errc::io);
     CHECK(second == errc::io);
     CHECK(details.message() == "the disk is on fire");
@@ -181,7 +184,13 @@ TEST_CASE("a backend that throws what it should not is an error, not the end")
 {
     class careless final : public test::forwarding_store {
     public:
-        std::vector<save_outcome> save(std::span<const save_request>) override { return {}; }
+        std::vector<save_outcome> save(std::span<const save_request> batch) override
+        {
+            if (batch.front().checkpoint().agent_id() == "throw")
+                throw std::bad_alloc();
+            return {};
+        }
+        std::uint64_t erase_agent(std::string_view) override { throw std::runtime_error("half-way"); }
         std::optional<checkpoint> load_latest(std::string_view, std::string_view) override
         {
             throw std::runtime_error("surprise");
@@ -191,14 +200,20 @@ TEST_CASE("a backend that throws what it should not is an error, not the end")
     };
     asio::io_context io;
     async_store store{io.get_executor(), std::make_shared<careless>()};
-    std::error_code saved, loaded, counted, statistics;
+    std::error_code saved, thrown, erased, loaded, counted, statistics;
     diagnostics details;
     store.async_save(checkpoint("a"), into(saved));
+    store.async_flush([](std::error_code) {}); // a batch of its own for each
+    store.async_save(checkpoint("throw"), into(thrown));
+    store.async_erase_agent("a", into(erased));
     store.async_load_latest("a", details, into(loaded));
     store.async_count(query("a"), into(counted));
     store.async_stats(into(statistics));
     io.run();
+    // Only the store could say whether a write was committed before it failed in this way.
     CHECK(saved == errc::outcome_unknown);
+    CHECK(thrown == errc::outcome_unknown);
+    CHECK(erased == errc::outcome_unknown);
     CHECK(loaded == errc::io);
     CHECK(details.message() == "surprise");
     CHECK(counted == errc::io);
@@ -249,10 +264,15 @@ TEST_CASE("queue and waiting room are bounded in bytes, and what is stored does 
     f.io.run();
     CHECK_FALSE(alone); // larger than the bound, but nothing else was there
 
+    // A conversation that the store's threads have not seen yet, as if read from a file.
+    const auto copy = checkpoint::from_bytes(checkpoint("agent", chat).to_bytes());
+    const auto copy_id = copy.id();
+    f.backend->save(copy);
+
     f.backend->close_gate();
     std::vector<std::error_code> codes(20);
     f.store.async_save(numbered("agent", 0), into(codes[0]));
-    f.backend->wait_for_calls(2);
+    f.backend->wait_for_calls(3);
     // 100 KB of history and a short message each: the history is stored already.
     for (std::size_t i = 1; i < codes.size(); ++i) {
         auto longer = chat;
@@ -262,16 +282,29 @@ TEST_CASE("queue and waiting room are bounded in bytes, and what is stored does 
     const auto figures = f.store.queues().writes;
     CHECK(figures.queued_operations == 20);
     CHECK(figures.queued_bytes < 10'000);
+    // Nor does what was loaded.
+    std::optional<checkpoint> reloaded;
+    f.store.async_load("agent", "", copy_id, [&](std::error_code, std::optional<checkpoint> found) {
+        reloaded = std::move(found);
+    });
+    f.io.restart();
+    while (!reloaded)
+        f.io.run_one();
+    const auto before = f.store.queues().writes.queued_bytes;
+    std::error_code after_load;
+    f.store.async_save(checkpoint("agent", reloaded->conversation()), into(after_load));
+    CHECK(f.store.queues().writes.queued_bytes - before < 500);
     // New content does count.
     std::error_code waits, refused;
+    diagnostics details;
     conversation other;
     other.push(message::user(std::string(9'000, 'y')));
     f.store.async_save(checkpoint("agent", other), into(waits));
     CHECK(f.store.queues().writes.waiting_operations == 1);
-    f.store.async_save(checkpoint("agent", other), into(refused));
-    f.io.restart();
+    f.store.async_save(checkpoint("agent", other), details, into(refused));
     f.io.poll();
     CHECK(refused == errc::overloaded);
+    CHECK(details.message().find("1 with 9") != std::string::npos); // what waits: 1 operation, 9,0xx bytes
     // So do the results of steps.
     std::error_code step_refused;
     std::vector<step_request> steps;
@@ -371,6 +404,50 @@ TEST_CASE("waiting saves, reads, copies and flushes can be cancelled")
     CHECK(f.backend->count(query("waits")) == 0);
     CHECK(f.backend->count(query("waits too")) == 1);
     CHECK(f.backend->count(query("x")) == 0);
+}
+
+TEST_CASE(
+    "a lane that waits for another one at a copy goes on when the copy is cancelled or the store destroyed")
+{
+    const detail::job_queue lanes(2, async_options());
+    const auto agent_in = [&](std::size_t lane) {
+        for (int i = 0;; ++i)
+            if (lanes.lane_of("agent-" + std::to_string(i)) == lane)
+                return "agent-" + std::to_string(i);
+    };
+    for (const bool cancel : {true, false}) {
+        asio::io_context io;
+        const auto backend = std::make_shared<test::gated_store>(2);
+        auto store = std::make_unique<async_store>(io.get_executor(), backend);
+        backend->close_gate();
+        std::error_code held, copied, behind;
+        asio::cancellation_signal signal;
+        store->async_save(numbered(agent_in(0), 0), into(held)); // holds lane 0 at the gate
+        backend->wait_for_calls(1);
+        store->async_copy_agent(agent_in(0), agent_in(1),
+                                asio::bind_cancellation_slot(signal.slot(), into(copied)));
+        store->async_save(numbered(agent_in(1), 0), into(behind)); // lane 1 has it behind the copy
+        if (cancel) {
+            signal.emit(asio::cancellation_type::terminal);
+            backend->wait_for_calls(2); // lane 1 went on to the save behind the copy
+            backend->open_gate();
+            io.run();
+            CHECK_FALSE(behind);
+        } else {
+            std::jthread opener([&] {
+                while (io.poll_one() == 0)
+                    std::this_thread::yield();
+                backend->open_gate();
+            });
+            store->async_flush([](std::error_code) {});
+            store.reset();
+            opener.join();
+            io.run();
+            CHECK(behind == asio::error::operation_aborted);
+        }
+        CHECK_FALSE(held);
+        CHECK(copied == asio::error::operation_aborted);
+    }
 }
 
 TEST_CASE("a flush waits for everything before it")

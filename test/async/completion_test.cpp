@@ -5,8 +5,11 @@
 
 #include <waymark/async_store.hpp>
 
+#include <asio/bind_cancellation_slot.hpp>
 #include <asio/bind_executor.hpp>
+#include <asio/cancellation_signal.hpp>
 #include <asio/io_context.hpp>
+#include <asio/post.hpp>
 #include <asio/strand.hpp>
 #include <asio/thread_pool.hpp>
 
@@ -127,11 +130,13 @@ TEST_CASE("immediate failures are not delivered inline either")
     asio::io_context io;
     auto backend = std::make_shared<test::gated_store>();
     backend->close_gate();
-    async_store store{io.get_executor(), backend,
-                      async_options().with_max_queued_operations(1).with_max_waiting_operations(0)};
+    async_store store{
+        io.get_executor(), backend,
+        async_options().with_max_queued_operations(1).with_max_waiting_operations(1).with_read_threads(1)};
     const tracking_executor mine(io.get_executor(), 5);
     store.async_save(checkpoint("agent"), [](std::error_code, save_receipt) {});
     backend->wait_for_calls(1);
+    store.async_save(checkpoint("agent"), [](std::error_code, save_receipt) {}); // waits for a place
     std::error_code refused;
     store.async_save(checkpoint("agent"), asio::bind_executor(mine, [&](std::error_code code, save_receipt) {
                          CHECK(tracking_executor::current() == 5);
@@ -140,6 +145,26 @@ TEST_CASE("immediate failures are not delivered inline either")
     CHECK_FALSE(refused);
     io.poll();
     CHECK(refused == errc::overloaded);
+    // Nor when it is started, or cancelled, on the very executor of its handler.
+    asio::cancellation_signal signal;
+    int calls = 0;
+    bool inside = false;
+    const auto note = [&](std::error_code, auto&&...) {
+        CHECK_FALSE(inside);
+        ++calls;
+    };
+    store.async_load_latest("agent", [](std::error_code, auto&&) {});
+    backend->wait_for_calls(2); // the reader is busy
+    asio::post(io, [&] {
+        inside = true;
+        store.async_save(checkpoint("agent"), note); // refused
+        store.async_stats(asio::bind_cancellation_slot(signal.slot(), note));
+        signal.emit(asio::cancellation_type::total);
+        inside = false;
+    });
+    io.restart();
+    io.poll();
+    CHECK(calls == 2);
     backend->open_gate();
     io.run();
 }

@@ -10,6 +10,7 @@
 #include <asio/bind_executor.hpp>
 #include <asio/cancellation_signal.hpp>
 #include <asio/detached.hpp>
+#include <asio/experimental/awaitable_operators.hpp>
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>
 #include <asio/strand.hpp>
@@ -127,7 +128,7 @@ TEST_CASE("a context may be destroyed with completions that nobody ran")
     CHECK(backend->count(query("agent")) == 11);
 }
 
-TEST_CASE("a coroutine may be destroyed while it waits")
+TEST_CASE("a coroutine may be destroyed before it is resumed")
 {
     auto backend = std::make_shared<test::gated_store>();
     auto io = std::make_unique<asio::io_context>();
@@ -199,11 +200,13 @@ TEST_CASE("the caller's io_context may be destroyed right after the last complet
 TEST_CASE("a deferred operation that is started after its store is gone ends with closed")
 {
     asio::io_context io;
+    const auto backend = std::make_shared<memory_store>();
     const auto make = [&] {
-        async_store store{io.get_executor(), std::make_shared<memory_store>()};
+        async_store store{io.get_executor(), backend};
         return store.async_save(checkpoint("agent"), test::deferred);
     };
     auto late = make();
+    CHECK(backend.use_count() == 1); // what is left of the store keeps no database open
     std::error_code code;
     std::move(late)(into(code));
     CHECK(code == std::errc::operation_in_progress);
@@ -234,7 +237,7 @@ TEST_CASE("stores come and go with operations in flight, from several threads")
     CHECK(started == ended);
 }
 
-TEST_CASE("timers and saves race in a coroutine as with any Asio object")
+TEST_CASE("a coroutine that is cancelled gives up its queued save")
 {
     asio::io_context io;
     auto backend = std::make_shared<test::gated_store>();
@@ -264,5 +267,25 @@ TEST_CASE("timers and saves race in a coroutine as with any Asio object")
     CHECK(seen == asio::error::operation_aborted);
     backend->open_gate();
     io.run();
+    CHECK(backend->count(query("agent")) == 1);
+}
+
+TEST_CASE("a save can be raced with a timer")
+{
+    asio::io_context io;
+    auto backend = std::make_shared<test::gated_store>();
+    async_store store{io.get_executor(), backend};
+    backend->close_gate();
+    store.async_save(checkpoint("agent").with_id("running"), [](std::error_code, save_receipt) {});
+    backend->wait_for_calls(1);
+    test::run_coroutine(io, [](async_store& where, test::gated_store& gate) -> asio::awaitable<void> {
+        using namespace asio::experimental::awaitable_operators;
+        asio::steady_timer timer(co_await asio::this_coro::executor, std::chrono::milliseconds(1));
+        const auto first =
+            co_await (where.async_save(checkpoint("agent").with_id("late"), asio::use_awaitable) ||
+                      timer.async_wait(asio::use_awaitable));
+        CHECK(first.index() == 1); // the timer; the save was given up
+        gate.open_gate();
+    }(store, *backend));
     CHECK(backend->count(query("agent")) == 1);
 }

@@ -41,7 +41,19 @@ TEST_CASE("the conformance suite notices a store that breaks its promises")
     CHECK(log.str().find("FAILED  forgetful: expect_head") != std::string::npos);
     CHECK(log.str().find("ok      forgetful: names select") != std::string::npos);
 
-    const auto model = testing::make_model_store();
-    forgetful broken;
-    CHECK_THROWS_AS(testing::compare_stores(*model, broken, 1, 2'000), testing::failed_expectation);
+    CHECK_THROWS_AS(testing::compare_with_model(backend, 1, 2'000), testing::failed_expectation);
+}
+
+TEST_CASE("the conformance suite survives a store that does nothing")
+{
+    class idle final : public test::forwarding_store {
+    public:
+        std::vector<save_outcome> save(std::span<const save_request> batch) override
+        {
+            return std::vector<save_outcome>(batch.size());
+        }
+    };
+    const testing::backend_under_test backend("idle", [] { return std::make_shared<idle>(); });
+    std::ostringstream log;
+    CHECK(testing::run_conformance_suite(backend, log) > 20);
 }

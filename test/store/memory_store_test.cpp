@@ -22,6 +22,33 @@ TEST_CASE("a thousand checkpoints of one growing conversation cost O(messages)")
         CHECK(&all[i].conversation()[i] == &chat[i]);
 }
 
+TEST_CASE("sizes follow what is really held")
+{
+    memory_store store;
+    conversation chat;
+    for (int i = 0; i < 10; ++i) {
+        chat.push(message::user(std::string(1'000, 'x')));
+        store.save(checkpoint("agent", chat, i).with_id(std::to_string(i)));
+    }
+    const auto all = store.stats().bytes;
+    CHECK(all > 10'000);
+    CHECK(all < 13'000);
+    // Older checkpoints share everything with the newest: removing them frees next to nothing, and says so.
+    const auto pruned = store.prune("agent", retention{}.keep_last(2), dry_run::no);
+    CHECK(pruned.count() == 8);
+    CHECK(pruned.bytes() < 2'000);
+    CHECK(store.stats().bytes == all - pruned.bytes());
+    // So a bound in bytes is a bound on what is held, and pruning twice is pruning once.
+    CHECK(store.prune("agent", retention{}.max_bytes(15'000), dry_run::no).count() == 0);
+    CHECK(store.prune("agent", retention{}.max_bytes(5'000), dry_run::no).count() == 1);
+
+    // A replacement is measured against what it replaces, not against itself.
+    chat.push(message::user("more"));
+    const auto replaced = store.save(checkpoint("agent", chat, 10).with_id("9"));
+    CHECK(replaced.bytes_written() < 500);
+    CHECK(store.list(query("agent")).at(0).stored_bytes() > 10'000);
+}
+
 TEST_CASE("the limits of a store are an option")
 {
     memory_store store(memory_options().with_limits(limits().with_max_message_bytes(60)));

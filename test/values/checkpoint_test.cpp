@@ -224,6 +224,19 @@ TEST_CASE("depth and size have the same bounds on the way in and on the way out"
           }).find("max_document_bytes") != std::string::npos);
     CHECK(checkpoint::from_bytes(bytes, limits().with_max_document_bytes(bytes.size())) == too_long);
 
+    // Containers count, however empty; so does what a conversation holds besides messages.
+    CHECK(refusal([&] {
+              checkpoint("a").with_state({{"s", json::array(50, json::array())}}).to_bytes(bounds);
+          }).find("max_state_bytes") != std::string::npos);
+    const auto extra = conversation().with_extra("x", std::string(limits().max_metadata_bytes(), 'x'));
+    CHECK(refusal([&] { checkpoint("a", extra).to_bytes(); }).find("max_metadata_bytes") !=
+          std::string::npos);
+    CHECK(refusal([] { limits().with_max_depth(limits::highest_max_depth + 1); }).find("1001") !=
+          std::string::npos);
+    const auto highest = limits().with_max_depth(limits::highest_max_depth);
+    const auto very_deep = deep(limits::highest_max_depth);
+    CHECK(checkpoint::from_bytes(very_deep.to_bytes(highest), highest) == very_deep);
+
     // The deepest place there is: a tool call's arguments, at the default limit.
     conversation calls;
     calls.push(message::assistant("", {tool_call("c", "t", nested(limits().max_depth()))}));
@@ -288,6 +301,7 @@ TEST_CASE("a smooth-operator checkpoint is read")
     CHECK(read.conversation()[0].role() == role::system);
     CHECK(read.conversation()[2].tool_calls().at(0).arguments().at("command") == "ls");
     CHECK(read.conversation().unanswered_tool_calls().empty());
+    CHECK(read.conversation().max_tokens() == 100'000);
     CHECK(read.conversation().extra().at("max_context_tokens") == 100000);
     CHECK(round_trip(read) == read);
 }
@@ -309,4 +323,8 @@ TEST_CASE("a Breakpilot export is read")
           std::string::npos);
     CHECK(refusal([] { checkpoints_from_breakpilot("[]", ""); }).find("agent id") != std::string::npos);
     CHECK(checkpoints_from_breakpilot("[]", "a").empty());
+    const std::string entry = R"({"id":"s:1","name":"n","timestamp":"2026-01-15T10:00:00Z","data":{}})";
+    CHECK(refusal([&] {
+              checkpoints_from_breakpilot("[" + entry + "," + entry + "]", "a");
+          }).find("entry 0") != std::string::npos); // saving both would lose one
 }

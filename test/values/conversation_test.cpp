@@ -220,6 +220,27 @@ TEST_CASE("unanswered tool calls are found and repaired in place")
     CHECK(untouched.size() == 4);
 }
 
+TEST_CASE("a result answers the newest call of its id")
+{
+    conversation chat;
+    chat.push(message::assistant("", {tool_call("call_0", "lost")}));
+    chat.push(message::user("still there?"));
+    chat.push(message::assistant("", {tool_call("call_0", "answered")}));
+    chat.push(message::tool_result("call_0", "here"));
+    REQUIRE(chat.unanswered_tool_calls().size() == 1);
+    CHECK(chat.unanswered_tool_calls()[0].name() == "lost");
+    CHECK(chat.repair() == 1);
+    CHECK(chat[1].role() == role::tool);
+    CHECK(chat.back().content() == "here");
+    CHECK(chat.size() == 5);
+}
+
+TEST_CASE("an extra member cannot take the place of the messages")
+{
+    CHECK_THROWS_AS(conversation().with_extra("messages", 5), error);
+    CHECK_THROWS_AS(conversation().with_extra("max_tokens", 5), error);
+}
+
 TEST_CASE("a conversation survives the round trip through JSON")
 {
     auto chat =

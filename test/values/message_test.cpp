@@ -88,15 +88,48 @@ TEST_CASE("what a message does not model is kept and written back")
     const auto parsed = json::parse(text);
     const auto read = json::value_to<message>(parsed);
     CHECK(read.role() == role::other);
-    CHECK(read.content().empty());
+    CHECK(read.content() == "hi"); // the text of its parts
     CHECK(read.timestamp().time_since_epoch().count() % 1'000'000 == 123456);
     const auto written = json::value_from(read);
     CHECK(written == parsed);
+
+    // So is what is empty and would not be written otherwise.
+    const auto empties = json::parse(
+        R"({"role":"tool","content":"","id":"","tool_calls":[],"tool_call_id":"","timestamp":"1970-01-01T00:00:00.000000Z"})");
+    CHECK(json::value_from(json::value_to<message>(empties)) == empties);
 
     // Roles in another case are understood, and stay as they were.
     const auto shouted = json::parse(R"({"role":"User","content":"hi"})");
     CHECK(json::value_to<message>(shouted).role() == role::user);
     CHECK(json::value_from(json::value_to<message>(shouted)) == shouted);
+}
+
+TEST_CASE("tool calls in the form of OpenAI's API are found, and stay as they were")
+{
+    const auto text = R"({"role":"assistant","content":null,"tool_calls":[
+        {"id":"call_1","type":"function","function":{"name":"search","arguments":"{\"q\":1}"}}]})";
+    const auto parsed = json::parse(text);
+    const auto read = json::value_to<message>(parsed);
+    REQUIRE(read.tool_calls().size() == 1);
+    CHECK(read.tool_calls()[0].name() == "search");
+    CHECK(read.tool_calls()[0].arguments() == "{\"q\":1}");
+    CHECK(json::value_from(read) == parsed);
+    CHECK(round_trip(read) == read);
+}
+
+TEST_CASE("an extra member cannot take the place of a modelled one")
+{
+    for (const auto* key : {"id", "role", "content", "tool_calls", "tool_call_id", "timestamp"})
+        CHECK(refusal([&] { message::user("x").with_extra(key, 5); }).find(key) != std::string::npos);
+    for (const auto* key : {"id", "name", "arguments"})
+        CHECK(refusal([&] { tool_call("i", "n").with_extra(key, 5); }).find(key) != std::string::npos);
+
+    // Setting a field replaces what was read in another shape.
+    auto read = json::value_to<message>(
+        json::parse(R"({"role":"user","content":"","id":7,"timestamp":"2026-02-03T04:05:07Z"})"));
+    read.with_timestamp(timestamp(std::chrono::hours(1))).with_id("mine");
+    CHECK(round_trip(read).timestamp() == timestamp(std::chrono::hours(1)));
+    CHECK(round_trip(read).id() == "mine");
 }
 
 TEST_CASE("bad text and numbers are refused when the message is made")

@@ -122,6 +122,8 @@ TEST_CASE("retention selects what goes and never the head")
     CHECK(retention{}.keep_last(9).select(list, at).empty());
     CHECK(retention{}.max_age(2h).select(list, at) == indices{0, 1});
     CHECK(retention{}.max_age(-1h).select(list, at) == indices{0, 1, 2, 3});
+    CHECK(retention{}.max_age(std::chrono::microseconds::min()).select(list, at) == indices{0, 1, 2, 3});
+    CHECK(retention{}.max_age(std::chrono::microseconds::max()).select(list, at).empty());
     CHECK(retention{}.max_bytes(29).select(list, at) == indices{0, 1, 2});
     CHECK(retention{}.max_bytes(30).select(list, at) == indices{0, 1});
     CHECK(retention{}.keep_last(4).max_age(3h).select(list, at) == indices{0});

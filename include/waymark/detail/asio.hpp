@@ -17,7 +17,11 @@
 #error "Waymark uses standalone Asio: define ASIO_STANDALONE (the CMake target waymark::waymark does)"
 #endif
 #if !defined(ASIO_HAS_CO_AWAIT)
+#if defined(__clang__) && ASIO_VERSION < 102800
+#error "This Asio does not see clang's coroutines: compile with -DASIO_HAS_CO_AWAIT -DASIO_HAS_STD_COROUTINE"
+#else
 #error "Waymark needs C++20 coroutines: compile with -std=c++20"
+#endif
 #endif
 
 #include <asio/any_io_executor.hpp>

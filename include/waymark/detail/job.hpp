@@ -6,8 +6,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <system_error>
+#include <vector>
 
 namespace waymark::detail {
 
@@ -40,6 +42,8 @@ public:
     std::string second_agent_id;
     //! What it holds that is not stored yet.
     std::size_t bytes = 0;
+    //! The number of the store, for the accounting of what is stored; set by the engine.
+    std::uint64_t place = 0;
     //! A number that identifies it, also after it is gone.
     std::uint64_t ticket = 0;
     //! How many lanes have yet to reach it; kept by the queue.
@@ -50,8 +54,26 @@ protected:
     ~job() = default; // deleted through its own type only
 };
 
-//! Turns the exception that is being handled into an error code and its details.
-std::error_code current_failure(std::string& details) noexcept;
+//! Turns the exception that is being handled into an error code and its details. A write that ends with
+//! anything but waymark::error may have been committed: its outcome is unknown.
+std::error_code current_failure(job::kind what, std::string& details) noexcept;
+
+//! Notes that the conversations of loaded checkpoints are stored, so that their next save counts what is new.
+void mark_loaded(const checkpoint& loaded, std::uint64_t place) noexcept;
+inline void mark_loaded(const std::optional<checkpoint>& loaded, std::uint64_t place) noexcept
+{
+    if (loaded)
+        mark_loaded(*loaded, place);
+}
+inline void mark_loaded(const std::vector<checkpoint>& loaded, std::uint64_t place) noexcept
+{
+    for (const auto& each : loaded)
+        mark_loaded(each, place);
+}
+template <class Other>
+void mark_loaded(const Other&, std::uint64_t) noexcept
+{
+}
 
 //! A call of one function of the store, before it becomes a job.
 template <class Result>
@@ -119,9 +141,10 @@ public:
     {
         try {
             result_ = function_(backend);
+            mark_loaded(result_, place);
         } catch (...) {
             std::string details;
-            const auto code = current_failure(details);
+            const auto code = current_failure(what, details);
             fail(code, std::move(details));
         }
     }

@@ -49,7 +49,14 @@ public:
 
     Handler& handler() noexcept { return handler_; }
 
-    void abort() noexcept override { Job::fail(asio::error::operation_aborted, {}); }
+    void abort() noexcept override
+    {
+        Job::fail(asio::error::operation_aborted,
+                  "it was cancelled, or the async_store destroyed, before it began");
+    }
+
+    //! Frees an operation that was never submitted.
+    void discard() noexcept { destroy(handler_); }
 
     void complete() noexcept override
     {
@@ -99,12 +106,17 @@ private:
         void operator()()
         {
             auto& mine = *std::exchange(operation_, nullptr);
-            if (mine.handed_over_.load(std::memory_order_acquire)) {
+            // The poster may still be on its way out of `post`, mostly because it woke us on its own core and
+            // has to get it back.
+            for (int tries = 0; !mine.is_handed_over() && tries < 16; ++tries)
+                std::this_thread::yield();
+            if (mine.is_handed_over()) {
                 mine.invoke();
                 return;
             }
-            // The poster is still inside `post`. Let others have the thread rather than wait.
-            std::this_thread::yield();
+            // It lost its core to someone else. Let other handlers have this thread rather than wait; the
+            // sleep is for a poster of lower priority, which a yield would not let run.
+            std::this_thread::sleep_for(std::chrono::microseconds(20));
             const auto executor = mine.executor_;
             asio::post(executor, delivery(mine));
         }
@@ -113,14 +125,16 @@ private:
         operation* operation_;
     };
 
+    bool is_handed_over() const noexcept { return handed_over_.load(std::memory_order_acquire); }
+
     //! The delivery was destroyed without being run: its context is shutting down.
     void abandon() noexcept
     {
-        if (!handed_over_.load(std::memory_order_acquire) && poster_ == std::this_thread::get_id()) {
+        if (!is_handed_over() && poster_ == std::this_thread::get_id()) {
             dropped_ = true; // we are inside the `post` of `complete()`, which sees to the rest
             return;
         }
-        while (!handed_over_.load(std::memory_order_acquire))
+        while (!is_handed_over())
             std::this_thread::yield();
         destroy(handler_);
     }
@@ -204,8 +218,13 @@ public:
         started.ticket = engine_->next_ticket();
         // The slot first: once submitted, the operation may complete on another thread at any time.
         auto slot = asio::get_associated_cancellation_slot(started.handler());
-        if (slot.is_connected())
-            slot.template emplace<cancel_by_ticket>(engine_, started.ticket);
+        try {
+            if (slot.is_connected())
+                slot.template emplace<cancel_by_ticket>(engine_, started.ticket);
+        } catch (...) {
+            started.discard();
+            throw;
+        }
         engine_->submit(started);
     }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <waymark/store.hpp>
+#include <waymark/testing/conformance.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -15,6 +16,10 @@ std::shared_ptr<store> make_model_store();
 //! Applies `operations` random operations to both stores and compares each outcome, then everything that
 //! both hold. The same seed gives the same operations.
 //! @throws failed_expectation that names the seed, the operation and what differs.
-void compare_stores(store& left, store& right, std::uint64_t seed, std::size_t operations);
+void compare_stores(std::shared_ptr<store> left, std::shared_ptr<store> right, std::uint64_t seed,
+                    std::size_t operations);
+
+//! Compares a backend with the plain model in this way, and closes and opens it now and then.
+void compare_with_model(const backend_under_test& backend, std::uint64_t seed, std::size_t operations);
 
 } // namespace waymark::testing
