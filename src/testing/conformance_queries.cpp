@@ -2,8 +2,6 @@
 
 #include <boost/json/parse.hpp>
 
-#include <thread>
-
 namespace waymark::testing {
 
 namespace {
@@ -134,7 +132,6 @@ void metadata_selects_by_typed_equality(const backend_under_test& backend)
 void pages_follow_each_other(const backend_under_test& backend)
 {
     auto store = backend.make_empty();
-    id_list expected;
     for (const auto* agent : {"a", "b", "c"})
         for (int i = 0; i < 7; ++i)
             store->save(checkpoint_of(agent, agent + std::to_string(i), 0).with_scope(i % 2 ? "odd" : ""));

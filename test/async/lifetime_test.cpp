@@ -1,18 +1,13 @@
 //! What may end before what.
 #include "asio_names.hpp"
 #include "catch.hpp"
-#include "gated_store.hpp"
-#include "run_coroutine.hpp"
-
-#include <waymark/async_store.hpp>
+#include "gated_fixture.hpp"
 
 #include <asio/bind_cancellation_slot.hpp>
 #include <asio/bind_executor.hpp>
 #include <asio/cancellation_signal.hpp>
+#include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
-#include <asio/experimental/awaitable_operators.hpp>
-#include <asio/io_context.hpp>
-#include <asio/steady_timer.hpp>
 #include <asio/strand.hpp>
 #include <asio/thread_pool.hpp>
 #include <asio/use_future.hpp>
@@ -22,16 +17,7 @@
 #include <thread>
 
 using namespace waymark;
-
-namespace {
-
-auto into(std::error_code& code)
-{
-    code = make_error_code(std::errc::operation_in_progress);
-    return [&code](std::error_code result, auto&&...) { code = result; };
-}
-
-} // namespace
+using test::into;
 
 TEST_CASE("destruction finishes what is being written and aborts what waits, at every phase")
 {
@@ -235,57 +221,4 @@ TEST_CASE("stores come and go with operations in flight, from several threads")
     }
     pool.join();
     CHECK(started == ended);
-}
-
-TEST_CASE("a coroutine that is cancelled gives up its queued save")
-{
-    asio::io_context io;
-    auto backend = std::make_shared<test::gated_store>();
-    async_store store{io.get_executor(), backend};
-    backend->close_gate();
-    store.async_save(checkpoint("agent").with_id("running"), [](std::error_code, save_receipt) {});
-    backend->wait_for_calls(1);
-    // The coroutine is cancelled while its save waits behind the other one.
-    asio::cancellation_signal signal;
-    std::error_code seen;
-    asio::co_spawn(
-        io,
-        [](async_store& where) -> asio::awaitable<void> {
-            co_await where.async_save(checkpoint("agent").with_id("queued"));
-        }(store),
-        asio::bind_cancellation_slot(signal.slot(), [&](std::exception_ptr failure) {
-            try {
-                if (failure)
-                    std::rethrow_exception(failure);
-            } catch (const std::system_error& error) {
-                seen = error.code();
-            }
-        }));
-    io.poll();
-    signal.emit(asio::cancellation_type::terminal);
-    io.poll();
-    CHECK(seen == asio::error::operation_aborted);
-    backend->open_gate();
-    io.run();
-    CHECK(backend->count(query("agent")) == 1);
-}
-
-TEST_CASE("a save can be raced with a timer")
-{
-    asio::io_context io;
-    auto backend = std::make_shared<test::gated_store>();
-    async_store store{io.get_executor(), backend};
-    backend->close_gate();
-    store.async_save(checkpoint("agent").with_id("running"), [](std::error_code, save_receipt) {});
-    backend->wait_for_calls(1);
-    test::run_coroutine(io, [](async_store& where, test::gated_store& gate) -> asio::awaitable<void> {
-        using namespace asio::experimental::awaitable_operators;
-        asio::steady_timer timer(co_await asio::this_coro::executor, std::chrono::milliseconds(1));
-        const auto first =
-            co_await (where.async_save(checkpoint("agent").with_id("late"), asio::use_awaitable) ||
-                      timer.async_wait(asio::use_awaitable));
-        CHECK(first.index() == 1); // the timer; the save was given up
-        gate.open_gate();
-    }(store, *backend));
-    CHECK(backend->count(query("agent")) == 1);
 }
