@@ -154,6 +154,9 @@ public:
     bool pinned() const noexcept { return pinned_; }
     //! What this checkpoint added to the store when it was saved. What it shares with others is not in it.
     std::uint64_t stored_bytes() const noexcept { return stored_bytes_; }
+    //! Why this checkpoint cannot be loaded, or none. A list shows a damaged checkpoint, with what is still
+    //! known of it; loading it is `errc::corrupt`.
+    const std::optional<std::string>& damage() const noexcept { return damage_; }
 
     checkpoint_header& with_pinned(bool pinned) & noexcept;
     checkpoint_header&& with_pinned(bool pinned) && noexcept;
@@ -161,13 +164,14 @@ public:
     checkpoint_header&& with_sequence(std::int64_t sequence) && noexcept;
     checkpoint_header& with_stored_bytes(std::uint64_t bytes) & noexcept;
     checkpoint_header&& with_stored_bytes(std::uint64_t bytes) && noexcept;
+    checkpoint_header& with_message_count(std::size_t count) & noexcept;
+    checkpoint_header&& with_message_count(std::size_t count) && noexcept;
+    checkpoint_header& with_damage(std::optional<std::string> damage) &;
+    checkpoint_header&& with_damage(std::optional<std::string> damage) &&;
 
     friend bool operator==(const checkpoint_header&, const checkpoint_header&) = default;
 
 private:
-    friend checkpoint_header tag_invoke(boost::json::value_to_tag<checkpoint_header>,
-                                        const boost::json::value& from);
-
     checkpoint_key key_;
     std::optional<std::string> parent_id_;
     std::string name_;
@@ -178,6 +182,7 @@ private:
     std::size_t message_count_ = 0;
     bool pinned_ = false;
     std::uint64_t stored_bytes_ = 0;
+    std::optional<std::string> damage_;
 };
 
 //! Reads a Breakpilot export, an array of `{id, name, timestamp, data, metadata}`, oldest first. `data`

@@ -17,6 +17,7 @@ class conversation;
 namespace detail {
 
 struct conversation_node;
+struct conversation_access; // for stores: see src/values/storage_memory.hpp
 
 //! A counted reference to the newest message of a conversation. Each node refers to the one before it, so
 //! that a copy is one counter, a push one node, and two branches share their past.
@@ -146,6 +147,7 @@ public:
 private:
     friend std::size_t detail::unstored_bytes(const conversation&, std::uint64_t) noexcept;
     friend void detail::mark_stored(const conversation&, std::uint64_t) noexcept;
+    friend struct detail::conversation_access;
 
     detail::conversation_tip tip_;
     std::uint64_t max_tokens_ = 0;

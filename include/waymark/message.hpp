@@ -15,6 +15,10 @@
 
 namespace waymark {
 
+namespace detail {
+struct message_access; // for stores: see src/values/storage_memory.hpp
+}
+
 //! Points in time: UTC, microseconds; RFC 3339 in JSON ("2026-03-01T09:30:00.000250Z").
 using timestamp = std::chrono::sys_time<std::chrono::microseconds>;
 
@@ -112,6 +116,7 @@ public:
     friend bool operator==(const message& left, const message& right) noexcept;
 
 private:
+    friend struct detail::message_access;
     struct data;
     explicit message(std::shared_ptr<const data> shared) noexcept : data_(std::move(shared)) {}
     static data fresh(waymark::role who, std::string text);

@@ -1,4 +1,4 @@
-#include "../values/text.hpp"
+#include "../store/conditions.hpp"
 #include "memory_records.hpp"
 
 #include <waymark/memory_store.hpp>
@@ -10,35 +10,12 @@
 
 namespace waymark {
 
-using detail::quoted;
-
 namespace {
 
 using detail::agent_data;
 using detail::record;
 using detail::scope_data;
 using detail::step_record;
-
-std::string describe(const std::optional<std::string>& head)
-{
-    return head ? quoted(*head) : "none";
-}
-
-void require_options(const save_request& request, const record* existing, const record* head)
-{
-    const auto& wanted = request.checkpoint();
-    const auto& options = request.options();
-    if (options.is_create_only() && existing != nullptr)
-        throw error(errc::conflict, "checkpoint " + quoted(wanted.id()) + " of agent " +
-                                        quoted(wanted.agent_id()) + " exists with other content");
-    if (!options.expects_head())
-        return;
-    const auto actual = head == nullptr ? std::nullopt : std::optional(head->value.id());
-    if (actual != options.expected_head())
-        throw error(errc::conflict, "the head of agent " + quoted(wanted.agent_id()) + ", scope " +
-                                        quoted(wanted.scope()) + " is " + describe(actual) + ", not " +
-                                        describe(options.expected_head()));
-}
 
 } // namespace
 
@@ -53,7 +30,9 @@ public:
         auto* existing = scope == nullptr ? nullptr : scope->find(wanted.id());
         if (existing != nullptr && existing->value == wanted)
             return {existing->value.sequence(), 0};
-        require_options(request, existing, scope == nullptr ? nullptr : scope->head());
+        const auto* head = scope == nullptr ? nullptr : scope->head();
+        detail::require_options(request, existing != nullptr,
+                                head == nullptr ? std::nullopt : std::optional(head->value.id()));
 
         if (scope == nullptr)
             scope = &agents[wanted.agent_id()].scopes[wanted.scope()];
@@ -90,8 +69,7 @@ public:
         if (existing != nullptr && existing->value == wanted)
             return;
         if (existing != nullptr && request.is_create_only())
-            throw error(errc::conflict, "step " + quoted(wanted.key()) + " of agent " +
-                                            quoted(wanted.agent_id()) + " has been recorded before");
+            detail::fail_recorded_before(wanted);
         step_record next{wanted};
         if (wanted.checkpoint_id()) {
             const auto* made_on = scope == nullptr ? nullptr : scope->find(*wanted.checkpoint_id());
@@ -100,9 +78,7 @@ public:
             else if (existing != nullptr && existing->value.checkpoint_id() == wanted.checkpoint_id())
                 next.made_on = existing->made_on;
             else
-                throw error(errc::not_found, "step " + quoted(wanted.key()) + " names checkpoint " +
-                                                 quoted(*wanted.checkpoint_id()) + " of agent " +
-                                                 quoted(wanted.agent_id()) + ", which is not there");
+                detail::fail_without_checkpoint(wanted);
         }
         if (scope == nullptr)
             scope = &agents[wanted.agent_id()].scopes[wanted.scope()];
@@ -140,13 +116,11 @@ public:
                     continue;
                 const auto* match = scope.find(*query.before());
                 if (match != nullptr && found != nullptr)
-                    throw error(errc::conflict, "before(" + quoted(*query.before()) +
-                                                    "): the id exists in several scopes; name one");
+                    detail::fail_ambiguous_before(query);
                 found = match != nullptr ? match : found;
             }
         if (found == nullptr)
-            throw error(errc::not_found, "before(" + quoted(*query.before()) + "): agent " +
-                                             quoted(*query.agent_id()) + " has no such checkpoint");
+            detail::fail_unknown_before(query);
         return found->value.sequence();
     }
 
@@ -240,39 +214,10 @@ memory_store::memory_store(memory_options options) : impl_(std::make_unique<impl
 
 memory_store::~memory_store() = default;
 
-namespace {
-
-//! Applies each request; what one of them throws becomes its own outcome.
-template <class Outcome, class Request, class Apply>
-std::vector<Outcome> apply_each(std::span<const Request> batch, Apply apply)
-{
-    std::vector<Outcome> outcomes;
-    outcomes.reserve(batch.size());
-    for (const auto& request : batch) {
-        try {
-            outcomes.push_back(apply(request));
-        } catch (const error& failure) {
-            outcomes.push_back(failure);
-        } catch (const std::bad_alloc&) {
-            outcomes.push_back(error(std::make_error_code(std::errc::not_enough_memory), {}));
-        }
-    }
-    return outcomes;
-}
-
-void validate_key(std::string_view agent_id, std::string_view scope, std::string_view id)
-{
-    validate_id(agent_id, "the agent id");
-    validate_label(scope, "the scope");
-    validate_id(id, "the checkpoint id");
-}
-
-} // namespace
-
 std::vector<save_outcome> memory_store::save(std::span<const save_request> batch)
 {
     // A reader between two requests sees the first ones only: that is one of the states a crash may leave.
-    return apply_each<save_outcome>(batch, [this](const save_request& request) -> save_outcome {
+    return detail::apply_each<save_outcome>(batch, [this](const save_request& request) -> save_outcome {
         validate(request.checkpoint(), impl_->options.limits());
         const std::unique_lock lock(impl_->mutex);
         return impl_->save(request);
@@ -282,7 +227,7 @@ std::vector<save_outcome> memory_store::save(std::span<const save_request> batch
 std::optional<checkpoint> memory_store::load(std::string_view agent_id, std::string_view scope,
                                              std::string_view id)
 {
-    validate_key(agent_id, scope, id);
+    detail::validate_key(agent_id, scope, id);
     const std::shared_lock lock(impl_->mutex);
     const auto* found = impl_->find(agent_id, scope, id);
     return found == nullptr ? std::nullopt : std::optional(found->value);
@@ -297,8 +242,7 @@ std::optional<checkpoint> memory_store::load(std::string_view id)
         for (auto& [name, scope] : agent.scopes) {
             const auto* match = scope.find(id);
             if (match != nullptr && found != nullptr)
-                throw error(errc::conflict, "checkpoint " + quoted(id) +
-                                                " exists for several agents or scopes; name agent and scope");
+                detail::fail_ambiguous_id(id);
             found = match != nullptr ? match : found;
         }
     return found == nullptr ? std::nullopt : std::optional(found->value);
@@ -351,7 +295,7 @@ std::vector<std::string> memory_store::list_agents(std::string_view after, std::
 
 bool memory_store::erase(std::string_view agent_id, std::string_view scope, std::string_view id)
 {
-    validate_key(agent_id, scope, id);
+    detail::validate_key(agent_id, scope, id);
     const std::unique_lock lock(impl_->mutex);
     auto* where = impl_->find_scope(agent_id, scope);
     const auto* found = where == nullptr ? nullptr : where->find(id);
@@ -381,10 +325,10 @@ std::uint64_t memory_store::copy_agent(std::string_view from, std::string_view t
     const std::unique_lock lock(impl_->mutex);
     const auto* origin = impl_->find_agent(from);
     if (origin == nullptr || origin->empty())
-        throw error(errc::not_found, "agent " + quoted(from) + " does not exist");
+        detail::fail_nothing_to_copy(from);
     const auto* target = impl_->find_agent(to);
     if (target != nullptr && !target->empty())
-        throw error(errc::conflict, "agent " + quoted(to) + " exists already; choose another name");
+        detail::fail_copy_onto(to);
 
     auto copy = *origin;
     for (auto& [name, scope] : copy.scopes) {
@@ -409,7 +353,7 @@ prune_result memory_store::prune(std::string_view agent_id, const retention& pol
 
 bool memory_store::pin(std::string_view agent_id, std::string_view scope, std::string_view id, bool pinned)
 {
-    validate_key(agent_id, scope, id);
+    detail::validate_key(agent_id, scope, id);
     const std::unique_lock lock(impl_->mutex);
     auto* found = impl_->find(agent_id, scope, id);
     if (found == nullptr)
@@ -420,7 +364,7 @@ bool memory_store::pin(std::string_view agent_id, std::string_view scope, std::s
 
 std::vector<step_outcome> memory_store::put_steps(std::span<const step_request> batch)
 {
-    return apply_each<step_outcome>(batch, [this](const step_request& request) -> step_outcome {
+    return detail::apply_each<step_outcome>(batch, [this](const step_request& request) -> step_outcome {
         validate(request.step(), impl_->options.limits());
         const std::unique_lock lock(impl_->mutex);
         impl_->put_step(request);

@@ -287,4 +287,26 @@ checkpoint_header&& checkpoint_header::with_stored_bytes(std::uint64_t bytes) &&
     return std::move(with_stored_bytes(bytes));
 }
 
+checkpoint_header& checkpoint_header::with_message_count(std::size_t count) & noexcept
+{
+    message_count_ = count;
+    return *this;
+}
+
+checkpoint_header&& checkpoint_header::with_message_count(std::size_t count) && noexcept
+{
+    return std::move(with_message_count(count));
+}
+
+checkpoint_header& checkpoint_header::with_damage(std::optional<std::string> damage) &
+{
+    damage_ = std::move(damage);
+    return *this;
+}
+
+checkpoint_header&& checkpoint_header::with_damage(std::optional<std::string> damage) &&
+{
+    return std::move(with_damage(std::move(damage)));
+}
+
 } // namespace waymark

@@ -1,4 +1,5 @@
 #include "json_document.hpp"
+#include "storage_memory.hpp"
 
 #include <waymark/conversation.hpp>
 #include <waymark/error.hpp>
@@ -15,6 +16,12 @@ namespace waymark {
 namespace json = boost::json;
 
 namespace detail {
+
+//! One more place where a conversation is stored.
+struct prefix_cell {
+    const stored_prefix* prefix; // owns one reference
+    const prefix_cell* next;
+};
 
 //! A message and everything before it. Immutable but for its counter and its mark, and never copied.
 //!
@@ -41,11 +48,26 @@ struct conversation_node {
         jump = same_stride ? far->jump : before;
     }
 
+    conversation_node(const conversation_node&) = delete;
+    conversation_node& operator=(const conversation_node&) = delete;
+
+    ~conversation_node()
+    {
+        if (const auto* known = home.load(std::memory_order_relaxed))
+            stored_prefix::release(known);
+        for (auto* next = elsewhere.load(std::memory_order_relaxed); next != nullptr;) {
+            stored_prefix::release(next->prefix);
+            delete std::exchange(next, next->next);
+        }
+    }
+
     message value;
     const conversation_node* previous; // owned: holds one reference
     const conversation_node* jump = nullptr;
     mutable std::atomic<std::size_t> references = 1;
     mutable std::atomic<std::uint64_t> place = 0; // where it is stored, see mark_stored
+    mutable std::atomic<const stored_prefix*> home = nullptr; // see conversation_access; owns one reference
+    mutable std::atomic<const prefix_cell*> elsewhere = nullptr;
     std::size_t length = 1;
     // Sums and maxima from the first message up to this one.
     std::size_t bytes;
@@ -131,6 +153,67 @@ void mark_stored(const conversation& chat, std::uint64_t place) noexcept
     for (const auto* node = chat.tip_.get();
          node != nullptr && node->place.load(std::memory_order_relaxed) == 0; node = node->previous)
         node->place.store(place, std::memory_order_relaxed);
+}
+
+// Where messages are stored. A message that is loaded or saved first keeps the place in `home`; most live in
+// one store and one agent. A conversation that goes to a second place (a fork, another store) leaves a cell at
+// its newest message there. Both are only ever added, so that other threads may look while one adds.
+
+namespace {
+
+const stored_prefix* prefix_at(const conversation_node& node, const storage_place& place) noexcept
+{
+    const auto fits = [&](const stored_prefix* known) {
+        return known != nullptr && known->place() == place && !known->is_void();
+    };
+    if (const auto* known = node.home.load(std::memory_order_acquire); fits(known))
+        return known;
+    for (const auto* next = node.elsewhere.load(std::memory_order_acquire); next != nullptr;
+         next = next->next)
+        if (fits(next->prefix))
+            return next->prefix;
+    return nullptr;
+}
+
+} // namespace
+
+conversation_access::found conversation_access::find_stored(const conversation& chat,
+                                                            const storage_place& place) noexcept
+{
+    for (const auto* node = chat.tip_.get(); node != nullptr; node = node->previous)
+        if (const auto* known = prefix_at(*node, place))
+            return {known, node->length};
+    return {};
+}
+
+void conversation_access::remember(const conversation& chat, const stored_prefix& prefix, std::size_t first)
+{
+    const auto* tip = chat.tip_.get();
+    bool remembered = tip == nullptr;
+    for (const auto* node = tip; node != nullptr && node->length > first; node = node->previous) {
+        const stored_prefix* expected = nullptr;
+        if (!node->home.compare_exchange_strong(expected, &prefix, std::memory_order_release,
+                                                std::memory_order_relaxed))
+            continue;
+        stored_prefix::add_reference(&prefix);
+        remembered = remembered || node == tip;
+    }
+    if (remembered || prefix_at(*tip, prefix.place()) != nullptr)
+        return;
+    auto* cell = new prefix_cell{&prefix, tip->elsewhere.load(std::memory_order_relaxed)};
+    stored_prefix::add_reference(&prefix);
+    while (!tip->elsewhere.compare_exchange_weak(cell->next, cell, std::memory_order_release,
+                                                 std::memory_order_relaxed)) {
+    }
+}
+
+std::vector<const message*> conversation_access::messages_from(const conversation& chat, std::size_t first)
+{
+    std::vector<const message*> result(chat.size() - std::min(first, chat.size()));
+    const auto* node = chat.tip_.get();
+    for (auto i = result.size(); i-- > 0; node = node->previous)
+        result[i] = &node->value;
+    return result;
 }
 
 } // namespace detail

@@ -1,4 +1,5 @@
 #include "json_document.hpp"
+#include "storage_memory.hpp"
 #include "text.hpp"
 #include "timestamp.hpp"
 
@@ -168,6 +169,7 @@ struct message::data {
     json::object extra;
     std::size_t bytes = 0;
     std::size_t depth = 0;
+    detail::digest_memory digest; // forgotten by copies, which are made to be changed
 
     void check_and_measure()
     {
@@ -184,6 +186,11 @@ struct message::data {
         }
     }
 };
+
+const detail::digest_memory& detail::message_access::digest_of(const message& value) noexcept
+{
+    return value.data_->digest;
+}
 
 message message::make(data fields)
 {

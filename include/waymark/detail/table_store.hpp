@@ -1,0 +1,55 @@
+//! The part that stores on databases have in common.
+#pragma once
+
+#include <waymark/limits.hpp>
+#include <waymark/store.hpp>
+
+#include <memory>
+
+namespace waymark {
+
+namespace storage {
+class database;
+}
+
+namespace detail {
+
+//! A store that keeps its checkpoints in the tables of a database. `sqlite_store` derives from it and says
+//! which.
+class table_store : public store {
+public:
+    ~table_store() override;
+
+    using store::save;
+    std::vector<save_outcome> save(std::span<const save_request> batch) final;
+    std::optional<checkpoint> load(std::string_view agent_id, std::string_view scope,
+                                   std::string_view id) final;
+    std::optional<checkpoint> load(std::string_view id) final;
+    std::optional<checkpoint> load_latest(std::string_view agent_id, std::string_view scope = {}) final;
+    std::vector<checkpoint_header> list(const query& query) final;
+    std::vector<checkpoint> load_all(const query& query) final;
+    std::uint64_t count(const query& query) final;
+    std::vector<std::string> list_agents(std::string_view after = {}, std::size_t limit = 1000) final;
+    bool erase(std::string_view agent_id, std::string_view scope, std::string_view id) final;
+    std::uint64_t erase_agent(std::string_view agent_id) final;
+    std::uint64_t copy_agent(std::string_view from, std::string_view to) final;
+    prune_result prune(std::string_view agent_id, const retention& policies, dry_run dry) final;
+    bool pin(std::string_view agent_id, std::string_view scope, std::string_view id, bool pinned) final;
+    std::vector<step_outcome> put_steps(std::span<const step_request> batch) final;
+    std::vector<step> load_steps(const step_query& query) final;
+    verify_report verify(const verify_callback& progress = {}) final;
+    std::uint64_t compact() final;
+    store_stats stats() final;
+    std::size_t write_lanes() const noexcept final;
+
+protected:
+    table_store(std::unique_ptr<storage::database> database, limits bounds);
+
+private:
+    class impl;
+    std::unique_ptr<impl> impl_;
+};
+
+} // namespace detail
+
+} // namespace waymark

@@ -1,0 +1,70 @@
+//! Checkpoints in a SQLite file: the embedded default.
+#pragma once
+
+#include <waymark/detail/table_store.hpp>
+
+#include <chrono>
+#include <filesystem>
+#include <memory>
+
+namespace waymark {
+
+//! What a save that returned survives.
+enum class durability {
+    full,    //!< a killed process, a crash of the system, a power cut
+    relaxed, //!< a killed process; a crash of the system or a power cut may lose the newest saves, never older ones
+};
+
+//! Options of sqlite_store.
+class sqlite_options {
+public:
+    sqlite_options() = default;
+
+    //! `full` unless told.
+    sqlite_options& with_durability(waymark::durability level) & noexcept;
+    sqlite_options&& with_durability(waymark::durability level) && noexcept;
+    //! How long to wait for other processes that write before `errc::busy`; 10 seconds unless told.
+    sqlite_options& with_busy_timeout(std::chrono::milliseconds timeout) & noexcept;
+    sqlite_options&& with_busy_timeout(std::chrono::milliseconds timeout) && noexcept;
+    //! Overwrite what is removed with zeros in the file. What stays readable all the same (the write-ahead log
+    //! until it is reused, backups, blocks that a file system or a disk has moved) is in docs/guarantees.md.
+    sqlite_options& with_secure_erase(bool erase = true) & noexcept;
+    sqlite_options&& with_secure_erase(bool erase = true) && noexcept;
+    sqlite_options& with_limits(waymark::limits bounds) & noexcept;
+    sqlite_options&& with_limits(waymark::limits bounds) && noexcept;
+
+    waymark::durability durability() const noexcept { return durability_; }
+    std::chrono::milliseconds busy_timeout() const noexcept { return busy_timeout_; }
+    bool secure_erase() const noexcept { return secure_erase_; }
+    const waymark::limits& limits() const noexcept { return limits_; }
+
+private:
+    waymark::durability durability_ = waymark::durability::full;
+    std::chrono::milliseconds busy_timeout_ = std::chrono::seconds(10);
+    bool secure_erase_ = false;
+    waymark::limits limits_;
+};
+
+//! A store in one SQLite file, which several processes may use at once.
+//!
+//! A save costs what is new: messages and big members of `state` that the agent has stored before are referred
+//! to. Loads and lists read beside the writer and wait for nobody. After a failed sync every call fails with
+//! `errc::io` until the store is opened again: what the operating system did not write is known only then.
+//!
+//! Thread safety: all functions may be called concurrently. Do not use an object in a child after `fork()`.
+class sqlite_store final : public detail::table_store {
+public:
+    //! Opens the file; makes it, and missing folders, if it is not there (for the owner alone).
+    //! @throws waymark::error `unsupported_format` (written by a newer version; left untouched),
+    //! `invalid_argument` (not a Waymark database; left untouched), `corrupt`, `busy`, `io`.
+    explicit sqlite_store(const std::filesystem::path& path, const sqlite_options& options = {});
+    ~sqlite_store() override;
+
+    //! A store of its own in memory, gone with the object: for tests that want the real thing without a file.
+    static std::shared_ptr<sqlite_store> in_memory(const sqlite_options& options = {});
+
+private:
+    sqlite_store(std::unique_ptr<storage::database> database, const waymark::limits& bounds);
+};
+
+} // namespace waymark

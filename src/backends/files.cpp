@@ -1,0 +1,116 @@
+#include "files.hpp"
+
+#include "../values/text.hpp"
+
+#include <waymark/error.hpp>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace waymark::files {
+
+namespace fs = std::filesystem;
+
+descriptor::~descriptor()
+{
+    if (number_ >= 0)
+        ::close(number_);
+}
+
+void fail(const fs::path& path, const std::string& what, int error_number)
+{
+    const auto reason = std::generic_category().message(error_number);
+    throw error(errc::io, detail::quoted(path.native()) + " could not be " + what + ": " + reason);
+}
+
+descriptor open(const fs::path& path, int flags)
+{
+    descriptor opened(::open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (opened.get() < 0)
+        fail(path, "opened", errno);
+    return opened;
+}
+
+void make_folders(const fs::path& folder)
+{
+    struct stat found {};
+    if (folder.empty() || ::stat(folder.c_str(), &found) == 0) {
+        if (!folder.empty() && !S_ISDIR(found.st_mode))
+            fail(folder, "used as a folder", ENOTDIR);
+        return;
+    }
+    make_folders(folder.parent_path());
+    if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
+        fail(folder, "made", errno);
+    sync_folder(folder.parent_path().empty() ? fs::path(".") : folder.parent_path());
+}
+
+void make_private_file(const fs::path& path)
+{
+    const descriptor made(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    if (made.get() < 0 && errno != EEXIST)
+        fail(path, "made", errno);
+}
+
+void sync_folder(const fs::path& folder)
+{
+    const descriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (opened.get() < 0)
+        fail(folder, "opened", errno);
+    if (::fsync(opened.get()) != 0)
+        fail(folder, "synced", errno);
+}
+
+void write_new(const fs::path& path, std::string_view content)
+{
+    const auto file = open(path, O_WRONLY | O_CREAT | O_EXCL);
+    while (!content.empty()) {
+        const auto written = ::write(file.get(), content.data(), content.size());
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written < 0)
+            fail(path, "written", errno);
+        content.remove_prefix(static_cast<std::size_t>(written));
+    }
+    if (::fsync(file.get()) != 0)
+        fail(path, "synced", errno);
+}
+
+std::string read_whole(const fs::path& path)
+{
+    const auto file = open(path, O_RDONLY);
+    struct stat found {};
+    if (::fstat(file.get(), &found) != 0)
+        fail(path, "read", errno);
+    if (!S_ISREG(found.st_mode))
+        throw error(errc::corrupt, detail::quoted(path.native()) + " is no regular file");
+    std::string content(static_cast<std::size_t>(found.st_size), '\0');
+    std::size_t done = 0;
+    while (done < content.size()) {
+        const auto count = ::read(file.get(), content.data() + done, content.size() - done);
+        if (count < 0 && errno == EINTR)
+            continue;
+        if (count < 0)
+            fail(path, "read", errno);
+        if (count == 0)
+            break; // it was cut while we read; what is there will not parse
+        done += static_cast<std::size_t>(count);
+    }
+    content.resize(done);
+    return content;
+}
+
+std::uint64_t size_of(const fs::path& path)
+{
+    struct stat found {};
+    if (::stat(path.c_str(), &found) != 0)
+        return 0;
+    return static_cast<std::uint64_t>(found.st_size);
+}
+
+} // namespace waymark::files

@@ -1,0 +1,51 @@
+//! Files and folders as the durable backends need them: for the owner alone, and synced.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace waymark::files {
+
+//! A file descriptor that closes itself.
+class descriptor {
+public:
+    explicit descriptor(int number = -1) noexcept : number_(number) {}
+    descriptor(descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+    descriptor& operator=(descriptor&& other) noexcept
+    {
+        std::swap(number_, other.number_);
+        return *this;
+    }
+    ~descriptor();
+
+    int get() const noexcept { return number_; }
+
+private:
+    int number_;
+};
+
+//! @throws waymark::error `io` that names the path and the reason; `what` is what was tried.
+[[noreturn]] void fail(const std::filesystem::path& path, const std::string& what, int error_number);
+
+//! Opens relative to nothing but the path, never through a link at its end.
+//! @throws waymark::error `io`
+descriptor open(const std::filesystem::path& path, int flags);
+
+//! Makes a folder and the missing ones above it, for the owner alone, each synced into its parent.
+void make_folders(const std::filesystem::path& folder);
+//! Makes an empty file for the owner alone unless one is there.
+void make_private_file(const std::filesystem::path& path);
+//! What was made, renamed or removed in the folder is on the disk when it returns.
+void sync_folder(const std::filesystem::path& folder);
+
+//! Writes a file that is not there yet, for the owner alone, and syncs it.
+void write_new(const std::filesystem::path& path, std::string_view content);
+std::string read_whole(const std::filesystem::path& path);
+
+//! 0 if it does not exist.
+std::uint64_t size_of(const std::filesystem::path& path);
+
+} // namespace waymark::files

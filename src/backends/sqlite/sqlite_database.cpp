@@ -1,0 +1,237 @@
+#include "sqlite_database.hpp"
+
+#include "../../values/text.hpp"
+#include "../files.hpp"
+#include "schema.hpp"
+#include "sqlite_tables.hpp"
+
+#include <sqlite3.h>
+
+namespace waymark::sqlite {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// From this length on the log is written back, beside the writer. When it is four times as long, the writer
+// has outrun that: it waits once, and the log begins anew.
+constexpr int log_pages_to_check = 1000;
+constexpr int log_pages_to_wait = 4 * log_pages_to_check;
+
+constexpr std::size_t most_idle_readers = 8;
+
+std::string resolve(const fs::path& path)
+{
+    if (path.native().empty() || path.native().find('\0') != std::string::npos)
+        throw error(errc::invalid_argument, "the path of a database must not be empty or contain a NUL");
+    return fs::absolute(path).lexically_normal().native();
+}
+
+//! Makes the file for its owner alone; SQLite gives its companions the same mode. SQLite must not have the
+//! file open in this process when we close it: that would drop its locks.
+std::mutex creation_mutex;
+
+} // namespace
+
+sqlite_database::sqlite_database(const fs::path& path, const sqlite_options& options)
+    : path_(path.empty() ? std::string() : resolve(path)), options_(options)
+{
+    const auto name = is_in_memory() ? std::string(":memory:") : path_;
+    {
+        const std::lock_guard lock(creation_mutex);
+        if (!is_in_memory()) {
+            files::make_folders(fs::path(path_).parent_path());
+            files::make_private_file(path_);
+        }
+        writer_ = connect(name, options_, role::writer);
+    }
+    prepare_schema(*writer_, name, options_);
+    largest_value_ = static_cast<std::size_t>(sqlite3_limit(writer_->get(), SQLITE_LIMIT_LENGTH, -1)) - 1024;
+    if (is_in_memory())
+        return;
+    files::sync_folder(fs::path(path_).parent_path());
+    sqlite3_wal_hook(
+        writer_->get(),
+        [](void* self, sqlite3*, const char*, int pages) {
+            static_cast<sqlite_database*>(self)->log_pages_ = pages;
+            return SQLITE_OK;
+        },
+        this);
+    keeper_connection_ = connect(path_, options_, role::reader);
+    keeper_ = std::jthread([this](const std::stop_token& stop) { keep_log_short(stop); });
+}
+
+sqlite_database::~sqlite_database() = default;
+
+void sqlite_database::require_usable() const
+{
+    if (!poisoned_)
+        return;
+    const std::lock_guard lock(failure_mutex_);
+    throw error(errc::io, "the store is out of use since " + failure_ +
+                              "; what was not written is known after it is opened again");
+}
+
+void sqlite_database::poison(const std::string& why) noexcept
+{
+    const std::lock_guard lock(failure_mutex_);
+    if (!poisoned_.exchange(true)) {
+        try {
+            failure_ = why;
+        } catch (...) { // NOLINT(bugprone-empty-catch): out of memory; the flag is what counts
+        }
+    }
+}
+
+void sqlite_database::read(const std::function<void(storage::tables&)>& body)
+{
+    require_usable();
+    if (is_in_memory()) {
+        const std::lock_guard lock(writer_mutex_);
+        transaction view(*writer_, "BEGIN");
+        sqlite_tables tables(*writer_);
+        body(tables);
+        return view.commit();
+    }
+    auto reader = take_reader();
+    {
+        transaction view(*reader, "BEGIN");
+        sqlite_tables tables(*reader);
+        body(tables);
+        view.commit();
+    }
+    give_back(std::move(reader)); // one that failed is not used again
+}
+
+void sqlite_database::write(const std::function<void(storage::tables&)>& body)
+{
+    const std::lock_guard lock(writer_mutex_);
+    require_usable();
+    {
+        transaction work(*writer_, "BEGIN IMMEDIATE");
+        sqlite_tables tables(*writer_);
+        body(tables);
+        commit(work);
+    }
+    after_commit();
+}
+
+//! Before this, everything that fails is undone. A failure in here leaves in doubt what is on the disk, but
+//! for a full one: SQLite had not written the frame that makes the transaction valid.
+void sqlite_database::commit(transaction& work)
+{
+    try {
+        work.commit();
+    } catch (const database_error& failure) {
+        if (failure.primary_code() == SQLITE_FULL || failure.primary_code() == SQLITE_BUSY)
+            throw;
+        poison("a commit failed (" + failure.details().message() + ")");
+        throw error(errc::outcome_unknown, failure.details().message());
+    }
+}
+
+void sqlite_database::after_commit()
+{
+    if (is_in_memory())
+        return;
+    // The log may have been made by this commit; SQLite does not tell when its own sync of the folder fails.
+    if (!folder_is_synced_) {
+        try {
+            files::sync_folder(fs::path(path_).parent_path());
+        } catch (const error& failure) {
+            poison(failure.details().message());
+            throw error(errc::outcome_unknown, failure.details().message());
+        }
+        folder_is_synced_ = true;
+    }
+    if (log_pages_ < log_pages_to_check)
+        return;
+    {
+        const std::lock_guard lock(keeper_mutex_);
+        keeper_has_work_ = true;
+    }
+    keeper_wakes_.notify_one();
+}
+
+std::unique_ptr<connection> sqlite_database::take_reader()
+{
+    {
+        const std::lock_guard lock(readers_mutex_);
+        if (!idle_readers_.empty()) {
+            auto reader = std::move(idle_readers_.back());
+            idle_readers_.pop_back();
+            return reader;
+        }
+    }
+    auto reader = connect(path_, options_, role::reader);
+    reader->run("PRAGMA query_only = ON");
+    return reader;
+}
+
+void sqlite_database::give_back(std::unique_ptr<connection> reader)
+{
+    const std::lock_guard lock(readers_mutex_);
+    if (idle_readers_.size() < most_idle_readers)
+        idle_readers_.push_back(std::move(reader));
+}
+
+void sqlite_database::keep_log_short(const std::stop_token& stop)
+{
+    for (;;) {
+        {
+            std::unique_lock lock(keeper_mutex_);
+            keeper_wakes_.wait(lock, stop, [this] { return keeper_has_work_; });
+            if (stop.stop_requested())
+                return;
+            keeper_has_work_ = false;
+        }
+        checkpoint_log();
+        if (log_pages_ < log_pages_to_wait)
+            continue;
+        const std::lock_guard lock(writer_mutex_); // nothing is added while this one runs
+        checkpoint_log();
+    }
+}
+
+//! Writes the log back into the file as far as no reader needs it, so that the next transaction begins it anew.
+//! Waits for nobody. Returns whether all of it is written.
+bool sqlite_database::checkpoint_log()
+{
+    int pages = 0, done = 0;
+    const auto code = sqlite3_wal_checkpoint_v2(keeper_connection_->get(), nullptr, SQLITE_CHECKPOINT_PASSIVE,
+                                                &pages, &done);
+    if ((code & 0xff) == SQLITE_IOERR || (code & 0xff) == SQLITE_CORRUPT)
+        poison("the log could not be written back (" +
+               database_error(keeper_connection_->get(), code, detail::quoted(path_)).details().message() + ")");
+    return code == SQLITE_OK && pages == done;
+}
+
+std::uint64_t sqlite_database::shrink()
+{
+    std::uint64_t before = 0, after = 0, page_size = 0;
+    for (bool more = true; more;) {
+        const std::lock_guard lock(writer_mutex_); // for one step at a time
+        require_usable();
+        page_size = static_cast<std::uint64_t>(writer_->number("PRAGMA page_size"));
+        const auto pages = static_cast<std::uint64_t>(writer_->number("PRAGMA page_count"));
+        before = std::max(before, pages);
+        if (writer_->number("PRAGMA freelist_count") > 0)
+            writer_->use("PRAGMA incremental_vacuum(256)").run();
+        after = static_cast<std::uint64_t>(writer_->number("PRAGMA page_count"));
+        more = after < pages;
+        if (!more && !is_in_memory())
+            checkpoint_log(); // shortens the file
+    }
+    return (before - after) * page_size;
+}
+
+std::uint64_t sqlite_database::bytes()
+{
+    if (!is_in_memory())
+        return files::size_of(path_) + files::size_of(path_ + "-wal");
+    const std::lock_guard lock(writer_mutex_);
+    return static_cast<std::uint64_t>(writer_->number("PRAGMA page_size") *
+                                      writer_->number("PRAGMA page_count"));
+}
+
+} // namespace waymark::sqlite

@@ -1,0 +1,69 @@
+//! Connections, transactions and the log of one SQLite file.
+#pragma once
+
+#include "../../storage/tables.hpp"
+#include "connection.hpp"
+
+#include <waymark/sqlite_store.hpp>
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace waymark::sqlite {
+
+//! One connection writes, guarded by a mutex; each reader has one of its own; a thread runs the log's
+//! checkpoints on a third kind.
+class sqlite_database final : public storage::database {
+public:
+    //! An empty path is a database in memory: one connection does everything.
+    sqlite_database(const std::filesystem::path& path, const sqlite_options& options);
+    ~sqlite_database() override;
+
+    void read(const std::function<void(storage::tables&)>& body) override;
+    void write(const std::function<void(storage::tables&)>& body) override;
+    std::size_t largest_value() const noexcept override { return largest_value_; }
+    std::uint64_t shrink() override;
+    std::uint64_t bytes() override;
+    std::size_t write_lanes() const noexcept override { return 1; }
+
+private:
+    bool is_in_memory() const noexcept { return path_.empty(); }
+    void require_usable() const;
+    void poison(const std::string& why) noexcept;
+    void commit(transaction& work);
+    void after_commit();
+
+    std::unique_ptr<connection> take_reader();
+    void give_back(std::unique_ptr<connection> reader);
+
+    void keep_log_short(const std::stop_token& stop);
+    bool checkpoint_log();
+
+    const std::string path_;
+    const sqlite_options options_;
+    std::size_t largest_value_ = 0;
+
+    std::mutex writer_mutex_;
+    std::unique_ptr<connection> writer_; // guarded by writer_mutex_
+    bool folder_is_synced_ = false;      // guarded by writer_mutex_
+
+    std::mutex readers_mutex_;
+    std::vector<std::unique_ptr<connection>> idle_readers_;
+
+    mutable std::mutex failure_mutex_;
+    std::string failure_; // why nothing goes any more; empty: all is well
+    std::atomic<bool> poisoned_ = false;
+
+    std::unique_ptr<connection> keeper_connection_;
+    std::mutex keeper_mutex_;
+    std::condition_variable_any keeper_wakes_;
+    bool keeper_has_work_ = false;
+    std::atomic<int> log_pages_ = 0;
+    std::jthread keeper_; // last: it uses the members above
+};
+
+} // namespace waymark::sqlite

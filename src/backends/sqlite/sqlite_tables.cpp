@@ -1,0 +1,515 @@
+#include "sqlite_tables.hpp"
+
+#include <sqlite3.h>
+
+#include <algorithm>
+#include <limits>
+
+namespace waymark::sqlite {
+
+using namespace storage;
+
+namespace {
+
+std::int64_t to_limit(std::size_t limit)
+{
+    constexpr auto largest = std::numeric_limits<std::int64_t>::max();
+    return limit > static_cast<std::uint64_t>(largest) ? largest : static_cast<std::int64_t>(limit);
+}
+
+} // namespace
+
+// Agents
+
+#define AGENT_COLUMNS                                                                                        \
+    "SELECT number, id, last_sequence, next_message, next_object, sweeps, changes, has_garbage, checksum "   \
+    "FROM agents "
+
+namespace {
+
+agent_row read_agent(const statement& found)
+{
+    agent_row row;
+    row.number = found.number(0);
+    row.id = found.text(1);
+    row.last_sequence = found.number(2);
+    row.next_message = found.number(3);
+    row.next_object = found.number(4);
+    row.sweeps = found.number(5);
+    row.changes = found.number(6);
+    row.has_garbage = found.number(7) != 0;
+    row.check = found.text(8);
+    return row;
+}
+
+template <class Row>
+std::vector<Row> read_all(statement& found, Row (*read)(const statement&))
+{
+    std::vector<Row> rows;
+    while (found.step())
+        rows.push_back(read(found));
+    return rows;
+}
+
+template <class Row>
+std::optional<Row> read_one(statement& found, Row (*read)(const statement&))
+{
+    return found.step() ? std::optional(read(found)) : std::nullopt;
+}
+
+} // namespace
+
+std::optional<agent_row> sqlite_tables::find_agent(std::string_view id)
+{
+    auto found = db_.use(AGENT_COLUMNS "WHERE id = ?");
+    return read_one(found.bind(id), read_agent);
+}
+
+std::optional<agent_row> sqlite_tables::agent_with(std::int64_t number)
+{
+    auto found = db_.use(AGENT_COLUMNS "WHERE number = ?");
+    return read_one(found.bind(number), read_agent);
+}
+
+std::vector<agent_row> sqlite_tables::agents_after(std::string_view id, std::size_t limit)
+{
+    auto found = db_.use(AGENT_COLUMNS "WHERE id > ? AND EXISTS (SELECT 1 FROM scopes WHERE agent = number) "
+                                       "ORDER BY id LIMIT ?");
+    return read_all(found.bind(id).bind(to_limit(limit)), read_agent);
+}
+
+std::vector<agent_row> sqlite_tables::agents_to_sweep(std::int64_t after, std::size_t limit)
+{
+    auto found = db_.use(AGENT_COLUMNS "WHERE has_garbage AND number > ? ORDER BY number LIMIT ?");
+    return read_all(found.bind(after).bind(to_limit(limit)), read_agent);
+}
+
+std::int64_t sqlite_tables::add_agent(std::string_view id)
+{
+    db_.use("INSERT INTO agents (id, last_sequence, next_message, next_object, sweeps, changes, has_garbage, "
+            "checksum) VALUES (?, 0, 1, 1, 0, 0, 0, x'')")
+        .bind(id)
+        .run();
+    return sqlite3_last_insert_rowid(db_.get());
+}
+
+void sqlite_tables::put_agent(const agent_row& row)
+{
+    auto changed = db_.use("UPDATE agents SET id = ?, last_sequence = ?, next_message = ?, next_object = ?, "
+                           "sweeps = ?, changes = ?, has_garbage = ?, checksum = ? WHERE number = ?");
+    if (row.id.empty())
+        changed.bind_null();
+    else
+        changed.bind(row.id);
+    changed.bind(row.last_sequence)
+        .bind(row.next_message)
+        .bind(row.next_object)
+        .bind(row.sweeps)
+        .bind(row.changes)
+        .bind(row.has_garbage ? 1 : 0)
+        .bind_blob(row.check)
+        .bind(row.number)
+        .run();
+}
+
+void sqlite_tables::remove_agent(std::int64_t number)
+{
+    db_.use("DELETE FROM agents WHERE number = ?").bind(number).run();
+}
+
+// Scopes
+
+namespace {
+
+scope_row read_scope(const statement& found)
+{
+    scope_row row;
+    row.agent = found.number(0);
+    row.scope = found.text(1);
+    row.checkpoints = found.number(2);
+    row.head = found.number(3);
+    row.steps = found.number(4);
+    row.check = found.text(5);
+    return row;
+}
+
+} // namespace
+
+std::optional<scope_row> sqlite_tables::find_scope(std::int64_t agent, std::string_view scope)
+{
+    auto found = db_.use("SELECT agent, scope, checkpoints, head, steps, checksum FROM scopes "
+                         "WHERE agent = ? AND scope = ?");
+    return read_one(found.bind(agent).bind(scope), read_scope);
+}
+
+std::vector<scope_row> sqlite_tables::scopes_of(std::int64_t agent)
+{
+    auto found = db_.use("SELECT agent, scope, checkpoints, head, steps, checksum FROM scopes "
+                         "WHERE agent = ? ORDER BY scope");
+    return read_all(found.bind(agent), read_scope);
+}
+
+void sqlite_tables::put_scope(const scope_row& row)
+{
+    db_.use("INSERT INTO scopes (agent, scope, checkpoints, head, steps, checksum) VALUES (?, ?, ?, ?, ?, ?) "
+            "ON CONFLICT (agent, scope) DO UPDATE SET checkpoints = excluded.checkpoints, "
+            "head = excluded.head, steps = excluded.steps, checksum = excluded.checksum")
+        .bind(row.agent)
+        .bind(row.scope)
+        .bind(row.checkpoints)
+        .bind(row.head)
+        .bind(row.steps)
+        .bind_blob(row.check)
+        .run();
+}
+
+void sqlite_tables::remove_scope(std::int64_t agent, std::string_view scope)
+{
+    db_.use("DELETE FROM scopes WHERE agent = ? AND scope = ?").bind(agent).bind(scope).run();
+}
+
+// Checkpoints
+
+#define CHECKPOINT_COLUMNS                                                                                   \
+    "SELECT agent, sequence, scope, checkpoints.id, parent, name, iteration, created_at, messages, "         \
+    "metadata, chain, body, pinned, stored_bytes, checkpoints.checksum FROM checkpoints "
+
+namespace {
+
+checkpoint_row read_checkpoint(const statement& found)
+{
+    checkpoint_row row;
+    row.agent = found.number(0);
+    row.sequence = found.number(1);
+    row.scope = found.text(2);
+    row.id = found.text(3);
+    row.parent = found.optional_text(4);
+    row.name = found.text(5);
+    row.iteration = found.number(6);
+    row.created_at = found.number(7);
+    row.messages = found.number(8);
+    row.metadata = found.text(9);
+    row.chain = found.text(10);
+    row.body = found.text(11);
+    row.pinned = found.number(12) != 0;
+    row.stored_bytes = found.number(13);
+    row.check = found.text(14);
+    return row;
+}
+
+void bind_content(statement& to, const checkpoint_row& row)
+{
+    to.bind(row.scope)
+        .bind(row.id)
+        .bind(row.parent)
+        .bind(row.name)
+        .bind(row.iteration)
+        .bind(row.created_at)
+        .bind(row.messages)
+        .bind(row.metadata)
+        .bind_blob(row.chain)
+        .bind_blob(row.body)
+        .bind(row.pinned ? 1 : 0)
+        .bind(row.stored_bytes)
+        .bind_blob(row.check);
+}
+
+} // namespace
+
+std::optional<checkpoint_row> sqlite_tables::find_checkpoint(std::int64_t agent, std::string_view scope,
+                                                             std::string_view id)
+{
+    auto found = db_.use(CHECKPOINT_COLUMNS "WHERE id = ? AND agent = ? AND scope = ?");
+    return read_one(found.bind(id).bind(agent).bind(scope), read_checkpoint);
+}
+
+std::optional<checkpoint_row> sqlite_tables::checkpoint_at(std::int64_t agent, std::int64_t sequence)
+{
+    auto found = db_.use(CHECKPOINT_COLUMNS "WHERE agent = ? AND sequence = ?");
+    return read_one(found.bind(agent).bind(sequence), read_checkpoint);
+}
+
+std::vector<checkpoint_row> sqlite_tables::checkpoints_with_id(std::string_view id, std::size_t limit)
+{
+    auto found = db_.use(CHECKPOINT_COLUMNS "JOIN agents ON agents.number = agent "
+                                            "WHERE checkpoints.id = ? AND agents.id IS NOT NULL LIMIT ?");
+    return read_all(found.bind(id).bind(to_limit(limit)), read_checkpoint);
+}
+
+void sqlite_tables::scan_checkpoints(std::int64_t agent, const scan_range& range,
+                                     const visitor<checkpoint_row>& visit)
+{
+    const auto* const oldest_first = CHECKPOINT_COLUMNS
+        "WHERE agent = ?1 AND sequence > ?2 AND sequence < ?3 AND (?4 IS NULL OR scope = ?4) "
+        "ORDER BY sequence";
+    const auto* const newest_first = CHECKPOINT_COLUMNS
+        "WHERE agent = ?1 AND sequence > ?2 AND sequence < ?3 AND (?4 IS NULL OR scope = ?4) "
+        "ORDER BY sequence DESC";
+    auto found = db_.use(range.newest_first ? newest_first : oldest_first);
+    found.bind(agent)
+        .bind(range.above.value_or(std::numeric_limits<std::int64_t>::min()))
+        .bind(range.below.value_or(std::numeric_limits<std::int64_t>::max()))
+        .bind(range.scope);
+    while (found.step() && visit(read_checkpoint(found))) {
+    }
+}
+
+std::int64_t sqlite_tables::count_checkpoints(std::int64_t agent, std::string_view scope)
+{
+    auto found = db_.use("SELECT count(*) FROM checkpoints WHERE agent = ? AND scope = ?");
+    found.bind(agent).bind(scope).step();
+    return found.number(0);
+}
+
+std::int64_t sqlite_tables::newest_sequence(std::int64_t agent, std::string_view scope)
+{
+    auto found = db_.use("SELECT sequence FROM checkpoints WHERE agent = ? AND scope = ? "
+                         "ORDER BY sequence DESC LIMIT 1");
+    return found.bind(agent).bind(scope).step() ? found.number(0) : 0;
+}
+
+void sqlite_tables::insert_checkpoint(const checkpoint_row& row)
+{
+    auto added = db_.use("INSERT INTO checkpoints (agent, sequence, scope, id, parent, name, iteration, "
+                         "created_at, messages, metadata, chain, body, pinned, stored_bytes, checksum) "
+                         "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+    added.bind(row.agent).bind(row.sequence);
+    bind_content(added, row);
+    added.run();
+}
+
+void sqlite_tables::update_checkpoint(const checkpoint_row& row)
+{
+    auto changed = db_.use("UPDATE checkpoints SET scope = ?, id = ?, parent = ?, name = ?, iteration = ?, "
+                           "created_at = ?, messages = ?, metadata = ?, chain = ?, body = ?, pinned = ?, "
+                           "stored_bytes = ?, checksum = ? WHERE agent = ? AND sequence = ?");
+    bind_content(changed, row);
+    changed.bind(row.agent).bind(row.sequence).run();
+}
+
+void sqlite_tables::remove_checkpoint(std::int64_t agent, std::int64_t sequence)
+{
+    db_.use("DELETE FROM checkpoints WHERE agent = ? AND sequence = ?").bind(agent).bind(sequence).run();
+}
+
+// Messages
+
+// The row that holds the first number may begin before it.
+#define ROWS_IN_RANGE                                                                                        \
+    "FROM messages WHERE agent = ?1 AND first < ?3 AND first >= "                                            \
+    "coalesce((SELECT max(first) FROM messages WHERE agent = ?1 AND first <= ?2), ?2) ORDER BY first"
+
+void sqlite_tables::read_messages(std::int64_t agent, extent range, const visitor<message_row>& visit)
+{
+    auto found = db_.use("SELECT first, digests, body " ROWS_IN_RANGE);
+    found.bind(agent).bind(range.first).bind(range.end());
+    while (found.step()) {
+        message_row row{agent, found.number(0), found.text(1), found.text(2)};
+        if (row.first + row.count() > range.first && !visit(std::move(row)))
+            return;
+    }
+}
+
+void sqlite_tables::message_sizes(std::int64_t agent, extent range, const visitor<message_size>& visit)
+{
+    auto found = db_.use("SELECT first, count, bytes " ROWS_IN_RANGE);
+    found.bind(agent).bind(range.first).bind(range.end());
+    while (found.step()) {
+        message_size row{{found.number(0), found.number(1)}, found.number(2)};
+        if (row.numbers.end() > range.first && !visit(std::move(row)))
+            return;
+    }
+}
+
+void sqlite_tables::insert_messages(const message_row& row)
+{
+    db_.use("INSERT INTO messages (agent, first, count, bytes, digests, body) VALUES (?, ?, ?, ?, ?, ?)")
+        .bind(row.agent)
+        .bind(row.first)
+        .bind(row.count())
+        .bind(row.bytes())
+        .bind_blob(row.digests)
+        .bind(row.body)
+        .run();
+}
+
+void sqlite_tables::remove_messages(std::int64_t agent, std::int64_t first)
+{
+    db_.use("DELETE FROM messages WHERE agent = ? AND first = ?").bind(agent).bind(first).run();
+}
+
+// Objects
+
+std::optional<std::int64_t> sqlite_tables::find_object(std::int64_t agent, std::string_view hash)
+{
+    auto found = db_.use("SELECT number FROM objects WHERE agent = ? AND hash = ? LIMIT 1");
+    return found.bind(agent).bind_blob(hash).step() ? std::optional(found.number(0)) : std::nullopt;
+}
+
+void sqlite_tables::read_objects(std::int64_t agent, std::span<const std::int64_t> numbers,
+                                 const visitor<object_row>& visit)
+{
+    std::string list = "[";
+    for (const auto number : numbers)
+        list += (list.size() == 1 ? "" : ",") + std::to_string(number);
+    list += ']';
+    auto found = db_.use("SELECT number, hash, body FROM objects WHERE agent = ? "
+                         "AND number IN (SELECT value FROM json_each(?))");
+    found.bind(agent).bind(list);
+    while (found.step() && visit({agent, found.number(0), found.text(1), found.text(2)})) {
+    }
+}
+
+void sqlite_tables::scan_objects(std::int64_t agent, const visitor<object_row>& visit)
+{
+    auto found = db_.use("SELECT number, hash, body FROM objects WHERE agent = ? ORDER BY number");
+    found.bind(agent);
+    while (found.step() && visit({agent, found.number(0), found.text(1), found.text(2)})) {
+    }
+}
+
+void sqlite_tables::object_sizes(std::int64_t agent, const visitor<object_size>& visit)
+{
+    auto found = db_.use("SELECT number, bytes FROM objects WHERE agent = ? ORDER BY number");
+    found.bind(agent);
+    while (found.step() && visit({found.number(0), found.number(1)})) {
+    }
+}
+
+void sqlite_tables::insert_object(const object_row& row)
+{
+    db_.use("INSERT INTO objects (agent, number, bytes, hash, body) VALUES (?, ?, ?, ?, ?)")
+        .bind(row.agent)
+        .bind(row.number)
+        .bind(row.bytes())
+        .bind_blob(row.hash)
+        .bind_blob(row.body)
+        .run();
+}
+
+void sqlite_tables::remove_object(std::int64_t agent, std::int64_t number)
+{
+    db_.use("DELETE FROM objects WHERE agent = ? AND number = ?").bind(agent).bind(number).run();
+}
+
+// Steps
+
+namespace {
+
+step_row read_step_row(const statement& found)
+{
+    step_row row;
+    row.agent = found.number(0);
+    row.scope = found.text(1);
+    row.key = found.text(2);
+    row.checkpoint = found.optional_text(3);
+    row.made_on = found.number(4);
+    row.started_at = found.number(5);
+    row.result = found.optional_text(6);
+    row.check = found.text(7);
+    return row;
+}
+
+} // namespace
+
+std::optional<step_row> sqlite_tables::find_step(std::int64_t agent, std::string_view scope,
+                                                 std::string_view key)
+{
+    auto found = db_.use("SELECT agent, scope, key, checkpoint, made_on, started_at, result, checksum "
+                         "FROM steps WHERE agent = ? AND scope = ? AND key = ?");
+    return read_one(found.bind(agent).bind(scope).bind(key), read_step_row);
+}
+
+void sqlite_tables::scan_steps(std::int64_t agent, const std::optional<std::string>& scope,
+                               const visitor<step_row>& visit)
+{
+    auto found = db_.use("SELECT agent, scope, key, checkpoint, made_on, started_at, result, checksum "
+                         "FROM steps WHERE agent = ?1 AND (?2 IS NULL OR scope = ?2) ORDER BY scope, key");
+    found.bind(agent).bind(scope);
+    while (found.step() && visit(read_step_row(found))) {
+    }
+}
+
+void sqlite_tables::put_step(const step_row& row)
+{
+    db_.use("INSERT INTO steps (agent, scope, key, checkpoint, made_on, started_at, result, checksum) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (agent, scope, key) DO UPDATE SET "
+            "checkpoint = excluded.checkpoint, made_on = excluded.made_on, "
+            "started_at = excluded.started_at, result = excluded.result, checksum = excluded.checksum")
+        .bind(row.agent)
+        .bind(row.scope)
+        .bind(row.key)
+        .bind(row.checkpoint)
+        .bind(row.made_on)
+        .bind(row.started_at)
+        .bind(row.result)
+        .bind_blob(row.check)
+        .run();
+}
+
+std::int64_t sqlite_tables::remove_steps_after(std::int64_t agent, std::string_view scope,
+                                               std::int64_t sequence)
+{
+    db_.use("DELETE FROM steps WHERE agent = ? AND scope = ? AND made_on > ?")
+        .bind(agent)
+        .bind(scope)
+        .bind(sequence)
+        .run();
+    return sqlite3_changes(db_.get());
+}
+
+// Whole agents, and the whole file
+
+void sqlite_tables::copy_content(std::int64_t from, std::int64_t to)
+{
+    db_.use("INSERT INTO messages (agent, first, count, bytes, digests, body) "
+            "SELECT ?2, first, count, bytes, digests, body FROM messages WHERE agent = ?1 ORDER BY first")
+        .bind(from)
+        .bind(to)
+        .run();
+    db_.use("INSERT INTO objects (agent, number, bytes, hash, body) "
+            "SELECT ?2, number, bytes, hash, body FROM objects WHERE agent = ?1 ORDER BY number")
+        .bind(from)
+        .bind(to)
+        .run();
+}
+
+bool sqlite_tables::remove_rows(std::int64_t agent, std::size_t about)
+{
+    std::int64_t removed = 0;
+    for (const auto* sql : {
+             "DELETE FROM checkpoints WHERE row IN (SELECT row FROM checkpoints WHERE agent = ? LIMIT ?)",
+             "DELETE FROM messages WHERE row IN (SELECT row FROM messages WHERE agent = ? LIMIT ?)",
+             "DELETE FROM objects WHERE row IN (SELECT row FROM objects WHERE agent = ? LIMIT ?)",
+             "DELETE FROM steps WHERE row IN (SELECT row FROM steps WHERE agent = ? LIMIT ?)",
+         }) {
+        db_.use(sql).bind(agent).bind(to_limit(about)).run();
+        removed += sqlite3_changes(db_.get());
+    }
+    db_.use("DELETE FROM scopes WHERE agent = ?").bind(agent).run();
+    return removed > 0;
+}
+
+totals sqlite_tables::count_all()
+{
+    const auto rows = [this](const char* sql) { return static_cast<std::uint64_t>(db_.number(sql)); };
+    totals all;
+    all.agents = rows("SELECT count(DISTINCT agent) FROM scopes");
+    all.checkpoints = rows("SELECT coalesce(sum(checkpoints), 0) FROM scopes");
+    all.steps = rows("SELECT coalesce(sum(steps), 0) FROM scopes");
+    all.rows = all.checkpoints + all.steps + rows("SELECT count(*) FROM messages") +
+               rows("SELECT count(*) FROM objects");
+    return all;
+}
+
+std::vector<std::string> sqlite_tables::check_structure()
+{
+    std::vector<std::string> complaints;
+    auto found = db_.use("PRAGMA integrity_check(20)");
+    while (found.step())
+        if (auto line = found.text(0); line != "ok")
+            complaints.push_back("SQLite: " + line);
+    return complaints;
+}
+
+} // namespace waymark::sqlite

@@ -1,0 +1,71 @@
+//! The tables in SQL.
+#pragma once
+
+#include "../../storage/tables.hpp"
+#include "connection.hpp"
+
+namespace waymark::sqlite {
+
+class sqlite_tables final : public storage::tables {
+public:
+    explicit sqlite_tables(connection& db) noexcept : db_(db) {}
+
+    std::optional<storage::agent_row> find_agent(std::string_view id) override;
+    std::optional<storage::agent_row> agent_with(std::int64_t number) override;
+    std::vector<storage::agent_row> agents_after(std::string_view id, std::size_t limit) override;
+    std::vector<storage::agent_row> agents_to_sweep(std::int64_t after, std::size_t limit) override;
+    std::int64_t add_agent(std::string_view id) override;
+    void put_agent(const storage::agent_row& row) override;
+    void remove_agent(std::int64_t number) override;
+
+    std::optional<storage::scope_row> find_scope(std::int64_t agent, std::string_view scope) override;
+    std::vector<storage::scope_row> scopes_of(std::int64_t agent) override;
+    void put_scope(const storage::scope_row& row) override;
+    void remove_scope(std::int64_t agent, std::string_view scope) override;
+
+    std::optional<storage::checkpoint_row> find_checkpoint(std::int64_t agent, std::string_view scope,
+                                                           std::string_view id) override;
+    std::optional<storage::checkpoint_row> checkpoint_at(std::int64_t agent, std::int64_t sequence) override;
+    std::vector<storage::checkpoint_row> checkpoints_with_id(std::string_view id, std::size_t limit) override;
+    void scan_checkpoints(std::int64_t agent, const storage::scan_range& range,
+                          const storage::visitor<storage::checkpoint_row>& visit) override;
+    std::int64_t count_checkpoints(std::int64_t agent, std::string_view scope) override;
+    std::int64_t newest_sequence(std::int64_t agent, std::string_view scope) override;
+    void insert_checkpoint(const storage::checkpoint_row& row) override;
+    void update_checkpoint(const storage::checkpoint_row& row) override;
+    void remove_checkpoint(std::int64_t agent, std::int64_t sequence) override;
+
+    void read_messages(std::int64_t agent, storage::extent range,
+                       const storage::visitor<storage::message_row>& visit) override;
+    void message_sizes(std::int64_t agent, storage::extent range,
+                       const storage::visitor<message_size>& visit) override;
+    void insert_messages(const storage::message_row& row) override;
+    void remove_messages(std::int64_t agent, std::int64_t first) override;
+
+    std::optional<std::int64_t> find_object(std::int64_t agent, std::string_view hash) override;
+    void read_objects(std::int64_t agent, std::span<const std::int64_t> numbers,
+                      const storage::visitor<storage::object_row>& visit) override;
+    void scan_objects(std::int64_t agent, const storage::visitor<storage::object_row>& visit) override;
+    void object_sizes(std::int64_t agent, const storage::visitor<object_size>& visit) override;
+    void insert_object(const storage::object_row& row) override;
+    void remove_object(std::int64_t agent, std::int64_t number) override;
+
+    std::optional<storage::step_row> find_step(std::int64_t agent, std::string_view scope,
+                                               std::string_view key) override;
+    void scan_steps(std::int64_t agent, const std::optional<std::string>& scope,
+                    const storage::visitor<storage::step_row>& visit) override;
+    void put_step(const storage::step_row& row) override;
+    std::int64_t remove_steps_after(std::int64_t agent, std::string_view scope,
+                                    std::int64_t sequence) override;
+
+    void copy_content(std::int64_t from, std::int64_t to) override;
+    bool remove_rows(std::int64_t agent, std::size_t about) override;
+
+    storage::totals count_all() override;
+    std::vector<std::string> check_structure() override;
+
+private:
+    connection& db_;
+};
+
+} // namespace waymark::sqlite

@@ -1,0 +1,299 @@
+#include "checkpoints.hpp"
+
+#include "../store/conditions.hpp"
+#include "../values/json_document.hpp"
+#include "../values/text.hpp"
+
+#include <boost/json/serialize.hpp>
+
+#include <unordered_map>
+
+namespace waymark::storage {
+
+namespace json = boost::json;
+using detail::quoted;
+
+timestamp to_timestamp(std::int64_t microseconds) noexcept
+{
+    return timestamp(std::chrono::microseconds(microseconds));
+}
+
+std::int64_t to_number(timestamp time) noexcept
+{
+    return time.time_since_epoch().count();
+}
+
+std::string describe(const checkpoint_row& row, const agent_row& agent)
+{
+    return "checkpoint " + quoted(row.id) + " of agent " + quoted(agent.id) +
+           (row.scope.empty() ? "" : ", scope " + quoted(row.scope));
+}
+
+namespace {
+
+std::string metadata_text(const json::object& metadata)
+{
+    return metadata.empty() ? std::string() : json::serialize(metadata);
+}
+
+json::object parse_metadata(const std::string& text)
+{
+    if (text.empty())
+        return {};
+    return detail::parse_json(text, limits::highest_max_depth, "stored metadata").as_object();
+}
+
+//! The members that a header has, too.
+checkpoint read_head_members(const checkpoint_row& row, const agent_row& agent)
+{
+    checkpoint result(agent.id, {}, row.iteration);
+    result.with_id(row.id)
+        .with_scope(row.scope)
+        .with_parent(row.parent)
+        .with_name(row.name)
+        .with_created_at(to_timestamp(row.created_at))
+        .with_sequence(row.sequence);
+    for (auto& member : parse_metadata(row.metadata))
+        result.with_metadata(member.key(), member.value());
+    return result;
+}
+
+} // namespace
+
+// Saving
+
+//! Objects that a save needs, looked up in its transaction; new ones are kept until all is known to fit.
+class saver::new_objects final : public object_sink {
+public:
+    new_objects(tables& in, const agent_row& agent, std::size_t largest_value) noexcept
+        : next_number(agent.next_object),
+          tables_(in),
+          agent_(agent.number),
+          largest_value_(largest_value)
+    {
+    }
+
+    object_reference store(std::string_view body) override
+    {
+        if (body.size() > largest_value_)
+            throw error(errc::invalid_argument,
+                        "a value in state takes " + std::to_string(body.size()) +
+                            " bytes as JSON, and the database holds at most " +
+                            std::to_string(largest_value_) + " in one; split it");
+        const std::string hash(view(sha256(body)));
+        const auto check = reference_check(hash);
+        if (const auto known = numbers_.find(hash); known != numbers_.end())
+            return {known->second, check};
+        auto number = tables_.find_object(agent_, hash);
+        if (!number) {
+            number = next_number++;
+            rows.push_back({agent_, *number, hash, std::string(body)});
+        }
+        numbers_.emplace(hash, *number);
+        return {*number, check};
+    }
+
+    std::int64_t bytes_added() const noexcept
+    {
+        std::int64_t sum = 0;
+        for (const auto& row : rows)
+            sum += row.bytes();
+        return sum;
+    }
+
+    std::vector<object_row> rows;
+    std::int64_t next_number;
+
+private:
+    tables& tables_;
+    std::int64_t agent_;
+    std::size_t largest_value_;
+    std::unordered_map<std::string, std::int64_t> numbers_;
+};
+
+saver::~saver()
+{
+    for (const auto* prefix : remembered_) {
+        if (!kept_)
+            prefix->make_void();
+        detail::stored_prefix::release(prefix);
+    }
+}
+
+//! The checkpoints that most likely hold the same messages: the parent and the head.
+std::vector<extent_list> saver::related_to(const checkpoint& wanted, const agent_row& agent,
+                                           const scope_row* scope)
+{
+    std::vector<extent_list> related;
+    if (scope == nullptr)
+        return related;
+    const auto add = [&](const std::optional<checkpoint_row>& row) {
+        if (!row || !is_intact(*row))
+            return;
+        try {
+            object_map groups;
+            related.push_back(read_references(row->body, tables_, agent.number, groups).messages);
+        } catch (const error&) { // NOLINT(bugprone-empty-catch): then its messages are not known
+        }
+    };
+    if (wanted.parent_id())
+        add(tables_.find_checkpoint(agent.number, wanted.scope(), *wanted.parent_id()));
+    if (scope->head != 0)
+        add(tables_.checkpoint_at(agent.number, scope->head));
+    return related;
+}
+
+bool saver::is_same(const checkpoint_row& existing, const checkpoint& wanted, const agent_row& agent,
+                    const placed_conversation& placed)
+{
+    if (!is_intact(existing) || existing.parent != wanted.parent_id() || existing.name != wanted.name() ||
+        existing.iteration != wanted.iteration() ||
+        existing.created_at != to_number(wanted.created_at()) ||
+        existing.messages != static_cast<std::int64_t>(wanted.conversation().size()))
+        return false;
+    try {
+        if (parse_metadata(existing.metadata) != wanted.metadata())
+            return false;
+        auto stored = read_body(existing.body, tables_, agent.number);
+        if (stored.state != wanted.state())
+            return false;
+        if (existing.chain == view(placed.chain))
+            return stored.chat.max_tokens() == wanted.conversation().max_tokens() &&
+                   stored.chat.extra() == wanted.conversation().extra();
+        // Another order of members gives another digest and is equal all the same.
+        read_conversation(stored.chat, stored.messages, existing.chain, agent, store_number_, tables_);
+        return stored.chat == wanted.conversation();
+    } catch (const error& failure) {
+        if (failure.code() == errc::corrupt)
+            return false; // to be replaced by something that can be read
+        throw;
+    }
+}
+
+save_result saver::save(const save_request& request)
+{
+    const auto& wanted = request.checkpoint();
+    static const agent_row nobody;
+    const auto* known_agent = ledger_.find_agent(wanted.agent_id());
+    const auto& before = known_agent == nullptr ? nobody : *known_agent;
+    const auto* scope = known_agent == nullptr ? nullptr : ledger_.find_scope(before, wanted.scope());
+    const auto existing = scope == nullptr
+                              ? std::nullopt
+                              : tables_.find_checkpoint(before.number, wanted.scope(), wanted.id());
+
+    // Conditions first: they are cheap, unless the content has to be compared.
+    std::optional<std::string> head;
+    if (request.options().expects_head() && scope != nullptr && scope->head != 0)
+        if (const auto row = tables_.checkpoint_at(before.number, scope->head))
+            head = row->id;
+    if (!existing)
+        detail::require_options(request, false, head);
+
+    auto placed = place_conversation(wanted.conversation(), before, store_number_, tables_,
+                                     [&] { return related_to(wanted, before, scope); }, largest_value_);
+    if (existing) {
+        if (is_same(*existing, wanted, before, placed))
+            return {existing->sequence, 0};
+        detail::require_options(request, true, head);
+    }
+    new_objects objects(tables_, before, largest_value_);
+    checkpoint_row row;
+    row.body = write_body(wanted.conversation(), placed.messages, wanted.state(), objects);
+
+    // From here on nothing is refused any more.
+    writing_ = true;
+    auto& agent = ledger_.change_agent(wanted.agent_id());
+    row.agent = agent.number;
+    row.sequence = existing ? existing->sequence : agent.last_sequence + 1;
+    row.scope = wanted.scope();
+    row.id = wanted.id();
+    row.parent = wanted.parent_id();
+    row.name = wanted.name();
+    row.iteration = wanted.iteration();
+    row.created_at = to_number(wanted.created_at());
+    row.messages = static_cast<std::int64_t>(wanted.conversation().size());
+    row.metadata = metadata_text(wanted.metadata());
+    row.chain = view(placed.chain);
+    row.pinned = existing && existing->pinned;
+    const auto added = row_bytes(row) + placed.bytes_added() + objects.bytes_added();
+    row.stored_bytes = added;
+
+    for (auto& messages : placed.added) {
+        messages.agent = agent.number;
+        tables_.insert_messages(messages);
+    }
+    for (auto& object : objects.rows) {
+        object.agent = agent.number;
+        tables_.insert_object(object);
+    }
+    agent.next_message = placed.next_message;
+    agent.next_object = objects.next_number;
+    if (existing) {
+        tables_.update_checkpoint(seal(row));
+        ++agent.changes;
+        agent.has_garbage = true;
+    } else {
+        tables_.insert_checkpoint(seal(row));
+        agent.last_sequence = row.sequence;
+        auto& record = ledger_.change_scope(agent, wanted.scope());
+        ++record.checkpoints;
+        record.head = row.sequence;
+    }
+    remember(wanted, agent, placed);
+    writing_ = false;
+    return {row.sequence, static_cast<std::uint64_t>(added)};
+}
+
+void saver::remember(const checkpoint& wanted, const agent_row& agent, placed_conversation& placed)
+{
+    if (placed.chains.empty())
+        return;
+    remembered_.reserve(remembered_.size() + 1);
+    remembered_.push_back(new remembered_prefix({store_number_, agent.number}, agent.sweeps,
+                                                std::move(placed.messages), placed.known,
+                                                std::move(placed.chains)));
+    detail::conversation_access::remember(wanted.conversation(), *remembered_.back(), placed.known);
+}
+
+// Loading
+
+checkpoint load_checkpoint(const checkpoint_row& row, const agent_row& agent, std::uint64_t store_number,
+                           tables& from)
+{
+    try {
+        if (!is_intact(row))
+            throw error(errc::corrupt, "the checksum of its row differs");
+        auto result = read_head_members(row, agent);
+        auto content = read_body(row.body, from, agent.number);
+        if (content.messages.size() != row.messages)
+            throw error(errc::corrupt, "it should have " + std::to_string(row.messages) +
+                                           " messages and has " + std::to_string(content.messages.size()));
+        read_conversation(content.chat, content.messages, row.chain, agent, store_number, from);
+        result.with_conversation(std::move(content.chat)).with_state(std::move(content.state));
+        return result;
+    } catch (const error& failure) {
+        if (failure.code() == errc::corrupt || failure.code() == errc::invalid_argument)
+            throw error(errc::corrupt,
+                        describe(row, agent) + " is damaged: " + failure.details().message());
+        throw;
+    }
+}
+
+checkpoint_header read_header(const checkpoint_row& row, const agent_row& agent)
+{
+    std::string damage = "the checksum of its row differs";
+    try {
+        if (is_intact(row))
+            return checkpoint_header(read_head_members(row, agent))
+                .with_message_count(static_cast<std::size_t>(row.messages))
+                .with_pinned(row.pinned)
+                .with_stored_bytes(static_cast<std::uint64_t>(row.stored_bytes));
+    } catch (const error& failure) {
+        damage = failure.details().message();
+    }
+    checkpoint known(agent.id);
+    known.with_id(row.id).with_scope(row.scope).with_sequence(row.sequence);
+    return checkpoint_header(known.with_created_at({})).with_damage(std::move(damage));
+}
+
+} // namespace waymark::storage

@@ -1,0 +1,67 @@
+//! Saving and loading checkpoints, inside transactions that others begin and end.
+#pragma once
+
+#include "body.hpp"
+#include "ledger.hpp"
+#include "stored_conversation.hpp"
+
+#include <waymark/store.hpp>
+
+#include <vector>
+
+namespace waymark::storage {
+
+//! The saves of one transaction.
+class saver {
+public:
+    //! `store_number` tells store objects apart, see storage_place.
+    saver(tables& in, std::uint64_t store_number, std::size_t largest_value) noexcept
+        : tables_(in), ledger_(in), store_number_(store_number), largest_value_(largest_value)
+    {
+    }
+    saver(const saver&) = delete;
+    saver& operator=(const saver&) = delete;
+    //! What conversations remember of this transaction is void unless it was `keep`t.
+    ~saver();
+
+    //! @throws waymark::error; nothing of this checkpoint is written then, unless `is_broken`.
+    save_result save(const save_request& request);
+    //! Whether a failure came too late: the transaction has to be undone.
+    bool is_broken() const noexcept { return writing_; }
+    //! Before the commit.
+    void finish() { ledger_.write(); }
+    //! After the commit.
+    void keep() noexcept { kept_ = true; }
+
+private:
+    class new_objects;
+
+    bool is_same(const checkpoint_row& existing, const checkpoint& wanted, const agent_row& agent,
+                 const placed_conversation& placed);
+    std::vector<extent_list> related_to(const checkpoint& wanted, const agent_row& agent,
+                                        const scope_row* scope);
+    void remember(const checkpoint& wanted, const agent_row& agent, placed_conversation& placed);
+
+    tables& tables_;
+    ledger ledger_;
+    std::uint64_t store_number_;
+    std::size_t largest_value_;
+    std::vector<const remembered_prefix*> remembered_; // each with a reference
+    bool writing_ = false;
+    bool kept_ = false;
+};
+
+//! The whole checkpoint. @throws waymark::error `corrupt` that names it.
+checkpoint load_checkpoint(const checkpoint_row& row, const agent_row& agent, std::uint64_t store_number,
+                           tables& from);
+
+//! What lists show. A row that cannot be read becomes a header that says so.
+checkpoint_header read_header(const checkpoint_row& row, const agent_row& agent);
+
+//! "checkpoint 'c7' of agent 'planner'"
+std::string describe(const checkpoint_row& row, const agent_row& agent);
+
+timestamp to_timestamp(std::int64_t microseconds) noexcept;
+std::int64_t to_number(timestamp time) noexcept;
+
+} // namespace waymark::storage

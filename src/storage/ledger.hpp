@@ -1,0 +1,47 @@
+//! The records of agents and scopes that a transaction needs, each read once and written once.
+#pragma once
+
+#include "tables.hpp"
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace waymark::storage {
+
+class ledger {
+public:
+    explicit ledger(tables& in) noexcept : tables_(in) {}
+
+    //! Null if there is none. @throws waymark::error `corrupt`, also below.
+    const agent_row* find_agent(std::string_view id);
+    const scope_row* find_scope(const agent_row& agent, std::string_view scope);
+
+    //! To be changed; made if there is none.
+    agent_row& change_agent(std::string_view id);
+    scope_row& change_scope(const agent_row& agent, std::string_view scope);
+
+    //! Writes what was changed. Scopes without content go.
+    void write();
+
+private:
+    template <class Row>
+    struct entry {
+        Row row;
+        bool exists = false;
+        bool changed = false;
+    };
+    entry<agent_row>& look_up(std::string_view id);
+    entry<scope_row>& look_up(const agent_row& agent, std::string_view scope);
+
+    tables& tables_;
+    std::map<std::string, entry<agent_row>, std::less<>> agents_;
+    std::map<std::pair<std::int64_t, std::string>, entry<scope_row>> scopes_;
+};
+
+//! The record, after a look at its checksum. @throws waymark::error `corrupt`
+std::optional<agent_row> intact_agent(std::optional<agent_row> found);
+std::optional<scope_row> intact_scope(std::optional<scope_row> found);
+
+} // namespace waymark::storage

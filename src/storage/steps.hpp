@@ -1,0 +1,16 @@
+//! Recording and reading steps, inside transactions that others begin and end.
+#pragma once
+
+#include "ledger.hpp"
+
+#include <waymark/store.hpp>
+
+namespace waymark::storage {
+
+//! @throws waymark::error; nothing is written then.
+void put_step(const step_request& request, ledger& records, tables& in, std::size_t largest_value);
+
+//! @throws waymark::error `corrupt` that names it.
+step read_step(const step_row& row, const agent_row& agent);
+
+} // namespace waymark::storage

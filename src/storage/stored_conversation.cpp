@@ -1,0 +1,224 @@
+#include "stored_conversation.hpp"
+
+#include "../values/json_document.hpp"
+
+#include <waymark/error.hpp>
+
+#include <boost/json/serialize.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <unordered_map>
+
+namespace waymark::storage {
+
+namespace json = boost::json;
+using detail::conversation_access;
+using detail::message_access;
+
+namespace {
+
+// One row holds all new messages of a save, up to about this. A longer row has to be read in one piece when a
+// part of it is needed; a shorter one costs an index entry more.
+constexpr std::size_t row_body_bytes = std::size_t{32} << 10;
+
+std::string text_of(const message& value, std::size_t largest_value)
+{
+    auto text = json::serialize(json::value_from(value));
+    if (text.size() > largest_value)
+        throw error(errc::invalid_argument, "a message takes " + std::to_string(text.size()) +
+                                                " bytes as JSON, and the database holds at most " +
+                                                std::to_string(largest_value) + " in one value; split it");
+    return text;
+}
+
+digest digest_of(const message& value, std::string& text, std::size_t largest_value)
+{
+    const auto& memory = message_access::digest_of(value);
+    if (const auto known = memory.get())
+        return *known;
+    if (text.empty())
+        text = text_of(value, largest_value);
+    const auto computed = sha256(text);
+    memory.set(computed);
+    return computed;
+}
+
+//! Whether all these messages are there.
+bool all_exist(const extent_list& messages, std::int64_t agent, tables& in)
+{
+    for (const auto& wanted : messages.all()) {
+        auto next = wanted.first;
+        in.message_sizes(agent, wanted, [&](tables::message_size&& found) {
+            if (found.numbers.first > next)
+                return false;
+            next = std::max(next, found.numbers.end());
+            return next < wanted.end();
+        });
+        if (next < wanted.end())
+            return false;
+    }
+    return true;
+}
+
+struct digest_hash {
+    std::size_t operator()(const digest& value) const noexcept
+    {
+        std::size_t hash;
+        std::memcpy(&hash, value.data(), sizeof hash);
+        return hash;
+    }
+};
+
+using known_messages = std::unordered_map<digest, std::int64_t, digest_hash>;
+
+//! The messages of other checkpoints, by digest. A row that cannot be read is not known: its messages are
+//! stored anew, which mends them.
+known_messages read_known(const std::vector<extent_list>& related, std::int64_t agent, tables& in)
+{
+    known_messages known;
+    for (const auto& messages : related)
+        for (const auto& range : messages.all())
+            in.read_messages(agent, range, [&](message_row&& row) {
+                try {
+                    split_row(row, [&](std::int64_t number, std::string_view text, std::string_view stored) {
+                        digest value;
+                        std::memcpy(value.data(), stored.data(), value.size());
+                        if (number >= range.first && number < range.end() && sha256(text) == value)
+                            known.emplace(value, number);
+                    });
+                } catch (const error&) { // NOLINT(bugprone-empty-catch): see above
+                }
+                return true;
+            });
+    return known;
+}
+
+} // namespace
+
+std::int64_t placed_conversation::bytes_added() const noexcept
+{
+    std::int64_t sum = 0;
+    for (const auto& row : added)
+        sum += row.bytes();
+    return sum;
+}
+
+placed_conversation place_conversation(const conversation& chat, const agent_row& agent,
+                                       std::uint64_t store_number, tables& in,
+                                       const std::function<std::vector<extent_list>()>& related,
+                                       std::size_t largest_value)
+{
+    placed_conversation result;
+    result.next_message = agent.next_message;
+
+    const auto found = conversation_access::find_stored(chat, {store_number, agent.number});
+    if (const auto* prefix = static_cast<const remembered_prefix*>(found.prefix)) {
+        auto messages = prefix->messages().truncated(static_cast<std::int64_t>(found.length));
+        if (prefix->seen_at() == agent.sweeps || all_exist(messages, agent.number, in)) {
+            prefix->see_at(agent.sweeps);
+            result.messages = std::move(messages);
+            result.chain = prefix->chain_at(found.length);
+            result.known = found.length;
+        }
+    }
+
+    const auto rest = conversation_access::messages_from(chat, result.known);
+    const auto known = result.known == 0 && !rest.empty() ? read_known(related(), agent.number, in)
+                                                          : known_messages();
+    result.chains.reserve(rest.size());
+    bool row_is_open = false;
+    for (const auto* next : rest) {
+        std::string text;
+        const auto value = digest_of(*next, text, largest_value);
+        result.chain = chain(result.chain, value);
+        result.chains.push_back(result.chain);
+        if (const auto stored = known.find(value); stored != known.end()) {
+            result.messages.append({stored->second, 1});
+            row_is_open = false;
+            continue;
+        }
+        if (text.empty())
+            text = text_of(*next, largest_value);
+        if (!row_is_open || result.added.back().body.size() + text.size() >= row_body_bytes) {
+            result.added.push_back({agent.number, result.next_message, {}, {}});
+            row_is_open = true;
+        } else {
+            result.added.back().body += '\n';
+        }
+        result.added.back().body += text;
+        result.added.back().digests += view(value);
+        result.messages.append({result.next_message++, 1});
+    }
+    return result;
+}
+
+void split_row(const message_row& row,
+               const std::function<void(std::int64_t, std::string_view, std::string_view)>& visit)
+{
+    std::string_view left = row.body;
+    for (std::int64_t i = 0; i < row.count(); ++i) {
+        const auto length = left.find('\n');
+        const bool is_last = i + 1 == row.count();
+        if (is_last != (length == std::string_view::npos))
+            throw error(errc::corrupt, "the row of messages " + std::to_string(row.first) + " to " +
+                                           std::to_string(row.first + row.count() - 1) +
+                                           " holds another number of messages");
+        visit(row.first + i, left.substr(0, length),
+              std::string_view(row.digests).substr(static_cast<std::size_t>(i) * 32, 32));
+        if (!is_last)
+            left.remove_prefix(length + 1);
+    }
+}
+
+void read_conversation(conversation& chat, const extent_list& messages, std::string_view expected,
+                       const agent_row& agent, std::uint64_t store_number, tables& from)
+{
+    digest running{};
+    std::vector<digest> chains;
+    chains.reserve(static_cast<std::size_t>(messages.size()));
+    const auto fail = [](std::int64_t number, const char* what) {
+        throw error(errc::corrupt, "stored message " + std::to_string(number) + " " + what);
+    };
+    for (const auto& range : messages.all()) {
+        auto next = range.first;
+        from.read_messages(agent.number, range, [&](message_row&& row) {
+            split_row(row, [&](std::int64_t number, std::string_view text, std::string_view stored) {
+                if (number != next || number >= range.end())
+                    return;
+                ++next;
+                const auto value = sha256(text);
+                if (view(value) != stored)
+                    fail(number, "is damaged (its stored hash differs)");
+                try {
+                    chat.push(json::value_to<message>(
+                        detail::parse_json(text, limits::highest_max_depth + 8, "a stored message")));
+                } catch (const error& failure) {
+                    fail(number, failure.details().message().c_str());
+                }
+                message_access::digest_of(chat.back()).set(value);
+                running = chain(running, value);
+                chains.push_back(running);
+            });
+            return next < range.end();
+        });
+        if (next < range.end())
+            fail(next, "is missing");
+    }
+    if (view(running) != expected)
+        throw error(errc::corrupt, "the messages are not the ones that were saved (the hash of the "
+                                   "conversation differs)");
+    if (chat.empty())
+        return;
+    const auto* prefix = new remembered_prefix({store_number, agent.number}, agent.sweeps, messages, 0,
+                                               std::move(chains));
+    try {
+        conversation_access::remember(chat, *prefix, 0);
+    } catch (...) {
+        detail::stored_prefix::release(prefix);
+        throw;
+    }
+    detail::stored_prefix::release(prefix);
+}
+
+} // namespace waymark::storage

@@ -1,0 +1,74 @@
+//! How the messages of a conversation get into rows and out of them.
+#pragma once
+
+#include "tables.hpp"
+
+#include <waymark/checkpoint.hpp>
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+namespace waymark::storage {
+
+//! What a conversation remembers of its place in a database.
+class remembered_prefix final : public detail::stored_prefix {
+public:
+    //! `chains` are the digests of the conversation behind its oldest `base` messages.
+    remembered_prefix(detail::storage_place place, std::int64_t sweeps, extent_list messages, std::size_t base,
+                      std::vector<digest> chains) noexcept
+        : stored_prefix(place),
+          sweeps_(sweeps),
+          messages_(std::move(messages)),
+          base_(base),
+          chains_(std::move(chains))
+    {
+    }
+
+    const extent_list& messages() const noexcept { return messages_; }
+    //! @pre `length` is above the base
+    const digest& chain_at(std::size_t length) const { return chains_.at(length - base_ - 1); }
+
+    //! When the messages were known to be there, see agent_row::sweeps.
+    std::int64_t seen_at() const noexcept { return sweeps_.load(std::memory_order_relaxed); }
+    void see_at(std::int64_t sweeps) const noexcept { sweeps_.store(sweeps, std::memory_order_relaxed); }
+
+private:
+    mutable std::atomic<std::int64_t> sweeps_;
+    extent_list messages_;
+    std::size_t base_;
+    std::vector<digest> chains_;
+};
+
+//! A conversation that is about to be stored: which of its messages are there, and rows for the others.
+struct placed_conversation {
+    extent_list messages;
+    digest chain{};
+    std::vector<message_row> added;
+    std::int64_t next_message = 0; // the agent's counter, once they are added
+    // What it will remember. Its oldest `known` messages do so already.
+    std::size_t known = 0;
+    std::vector<digest> chains;
+
+    std::int64_t bytes_added() const noexcept;
+};
+
+//! Finds the messages of a conversation that are stored already: those that it remembers, if they are still
+//! there, and else those of the checkpoints that it is `related` to (asked for when needed), by digest.
+//! @throws waymark::error `invalid_argument` if a message is longer than `largest_value`.
+placed_conversation place_conversation(const conversation& chat, const agent_row& agent,
+                                       std::uint64_t store_number, tables& in,
+                                       const std::function<std::vector<extent_list>()>& related,
+                                       std::size_t largest_value);
+
+//! Reads messages behind those that `chat` holds. It remembers its place afterwards.
+//! @throws waymark::error `corrupt`, also if the digest of the whole is not `expected`.
+void read_conversation(conversation& chat, const extent_list& messages, std::string_view expected,
+                       const agent_row& agent, std::uint64_t store_number, tables& from);
+
+//! Calls `visit` with the text and the digest of each message that a row holds.
+//! @throws waymark::error `corrupt` if the row does not hold what it says.
+void split_row(const message_row& row,
+               const std::function<void(std::int64_t number, std::string_view text, std::string_view digest)>& visit);
+
+} // namespace waymark::storage

@@ -1,0 +1,475 @@
+#include "../store/conditions.hpp"
+#include "../values/text.hpp"
+#include "checkpoints.hpp"
+#include "steps.hpp"
+#include "upkeep.hpp"
+#include "verify.hpp"
+
+#include <waymark/detail/table_store.hpp>
+
+#include <atomic>
+#include <limits>
+
+namespace waymark::detail {
+
+using namespace storage;
+
+namespace {
+
+std::uint64_t next_store_number()
+{
+    static std::atomic<std::uint64_t> last = 0;
+    return ++last;
+}
+
+//! How a whole batch ends: each request for itself, or all with the same failure.
+bool concerns_one_request(const error& failure)
+{
+    return failure.code() == errc::invalid_argument || failure.code() == errc::conflict ||
+           failure.code() == errc::not_found || failure.code() == errc::corrupt;
+}
+
+//! The agent if it exists and is sound.
+std::optional<agent_row> find_agent(tables& from, std::string_view id)
+{
+    return intact_agent(from.find_agent(id));
+}
+
+//! Absence is certain only if nothing is missing that should be there.
+void require_complete(tables& from, const agent_row& agent, std::string_view scope)
+{
+    const auto record = intact_scope(from.find_scope(agent.number, scope));
+    const auto expected = record ? record->checkpoints : 0;
+    const auto actual = from.count_checkpoints(agent.number, scope);
+    if (expected != actual)
+        throw error(errc::corrupt, "scope " + quoted(scope) + " of agent " + quoted(agent.id) +
+                                       " should have " + std::to_string(expected) + " checkpoints and has " +
+                                       std::to_string(actual));
+}
+
+} // namespace
+
+class table_store::impl {
+public:
+    impl(std::unique_ptr<storage::database> opened, limits chosen)
+        : database(std::move(opened)), bounds(chosen), number(next_store_number())
+    {
+    }
+
+    template <class Result>
+    Result read(const std::function<Result(tables&)>& body)
+    {
+        std::optional<Result> result;
+        database->read([&](tables& from) { result.emplace(body(from)); });
+        return std::move(*result);
+    }
+
+    //! The sequence that `before(id)` stands for.
+    static std::int64_t resolve_before(tables& from, const agent_row* agent, const query& wanted)
+    {
+        std::optional<std::int64_t> found;
+        if (agent != nullptr)
+            for (const auto& row : from.checkpoints_with_id(*wanted.before(), std::numeric_limits<int>::max())) {
+                if (row.agent != agent->number || (wanted.scope() && row.scope != *wanted.scope()))
+                    continue;
+                if (found)
+                    fail_ambiguous_before(wanted);
+                found = row.sequence;
+            }
+        if (!found)
+            fail_unknown_before(wanted);
+        return *found;
+    }
+
+    //! Calls `visit` for each match, in the order of the query.
+    void select(tables& from, const query& wanted,
+                const std::function<void(const agent_row&, checkpoint_row&&, checkpoint_header&&)>& visit)
+    {
+        auto left = wanted.limit().value_or(std::numeric_limits<std::size_t>::max());
+        if (wanted.agent_id()) {
+            const auto agent = find_agent(from, *wanted.agent_id());
+            const auto before = wanted.before()
+                                    ? std::optional(resolve_before(from, agent ? &*agent : nullptr, wanted))
+                                    : std::nullopt;
+            if (agent)
+                select_of(from, *agent, wanted, before, left, visit);
+            return;
+        }
+        std::string last;
+        if (wanted.after()) { // agents before the cursor's have been listed
+            last = wanted.after()->agent_id();
+            if (const auto agent = find_agent(from, last))
+                select_of(from, *agent, wanted, std::nullopt, left, visit);
+        }
+        while (left > 0) {
+            const auto page = from.agents_after(last, 100);
+            if (page.empty())
+                return;
+            for (const auto& agent : page) {
+                intact_agent(agent);
+                select_of(from, agent, wanted, std::nullopt, left, visit);
+                last = agent.id;
+            }
+        }
+    }
+
+    static void
+    select_of(tables& from, const agent_row& agent, const query& wanted, std::optional<std::int64_t> before,
+              std::size_t& left,
+              const std::function<void(const agent_row&, checkpoint_row&&, checkpoint_header&&)>& visit)
+    {
+        if (left == 0)
+            return;
+        scan_range range;
+        range.scope = wanted.scope();
+        range.newest_first = !wanted.is_oldest_first();
+        range.below = before;
+        if (wanted.after() && wanted.after()->agent_id() == agent.id) {
+            if (range.newest_first)
+                range.below = std::min(before.value_or(std::numeric_limits<std::int64_t>::max()),
+                                       wanted.after()->sequence());
+            else
+                range.above = wanted.after()->sequence();
+        }
+        std::map<std::string, std::int64_t> seen;
+        bool saw_all = !range.above && !range.below;
+        from.scan_checkpoints(agent.number, range, [&](checkpoint_row&& row) {
+            if (left == 0) {
+                saw_all = false;
+                return false;
+            }
+            ++seen[row.scope];
+            auto header = read_header(row, agent);
+            if (!header.damage() && !wanted.matches(header))
+                return true;
+            --left;
+            visit(agent, std::move(row), std::move(header));
+            return true;
+        });
+        if (saw_all)
+            require_complete_scopes(from, agent, wanted, seen);
+    }
+
+    //! A list that ends is a list of all there should be.
+    static void require_complete_scopes(tables& from, const agent_row& agent, const query& wanted,
+                                        std::map<std::string, std::int64_t>& seen)
+    {
+        for (const auto& scope : from.scopes_of(agent.number)) {
+            if (wanted.scope() && scope.scope != *wanted.scope())
+                continue;
+            intact_scope(scope);
+            if (seen[scope.scope] != scope.checkpoints)
+                throw error(errc::corrupt, "scope " + quoted(scope.scope) + " of agent " + quoted(agent.id) +
+                                               " should have " + std::to_string(scope.checkpoints) +
+                                               " checkpoints and has " + std::to_string(seen[scope.scope]));
+        }
+    }
+
+    std::unique_ptr<storage::database> database;
+    const limits bounds;
+    const std::uint64_t number;
+};
+
+table_store::table_store(std::unique_ptr<storage::database> database, limits bounds)
+    : impl_(std::make_unique<impl>(std::move(database), bounds))
+{
+}
+
+table_store::~table_store() = default;
+
+std::vector<save_outcome> table_store::save(std::span<const save_request> batch)
+{
+    std::vector<save_outcome> outcomes(batch.size());
+    std::size_t valid = 0;
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+        try {
+            validate(batch[i].checkpoint(), impl_->bounds);
+            ++valid;
+        } catch (const error& refusal) {
+            outcomes[i] = refusal;
+        }
+    }
+    if (valid == 0)
+        return outcomes;
+
+    std::optional<saver> saves;
+    impl_->database->write([&](tables& in) {
+        saves.emplace(in, impl_->number, impl_->database->largest_value());
+        for (std::size_t i = 0; i < batch.size(); ++i) {
+            if (outcomes[i].code())
+                continue;
+            try {
+                outcomes[i] = saves->save(batch[i]);
+            } catch (const error& failure) {
+                if (saves->is_broken() || !concerns_one_request(failure))
+                    throw;
+                outcomes[i] = failure;
+            }
+        }
+        saves->finish();
+    });
+    saves->keep();
+    return outcomes;
+}
+
+std::optional<checkpoint> table_store::load(std::string_view agent_id, std::string_view scope,
+                                            std::string_view id)
+{
+    validate_key(agent_id, scope, id);
+    return impl_->read<std::optional<checkpoint>>([&](tables& from) -> std::optional<checkpoint> {
+        const auto agent = find_agent(from, agent_id);
+        if (!agent)
+            return std::nullopt;
+        if (const auto row = from.find_checkpoint(agent->number, scope, id))
+            return load_checkpoint(*row, *agent, impl_->number, from);
+        require_complete(from, *agent, scope);
+        return std::nullopt;
+    });
+}
+
+std::optional<checkpoint> table_store::load(std::string_view id)
+{
+    validate_id(id, "the checkpoint id");
+    return impl_->read<std::optional<checkpoint>>([&](tables& from) -> std::optional<checkpoint> {
+        const auto rows = from.checkpoints_with_id(id, 2);
+        if (rows.size() > 1)
+            fail_ambiguous_id(id);
+        if (rows.empty())
+            return std::nullopt;
+        const auto agent = intact_agent(from.agent_with(rows.front().agent));
+        if (!agent)
+            throw error(errc::corrupt, "the agent of checkpoint " + quoted(id) + " is missing");
+        return load_checkpoint(rows.front(), *agent, impl_->number, from);
+    });
+}
+
+std::optional<checkpoint> table_store::load_latest(std::string_view agent_id, std::string_view scope)
+{
+    validate_id(agent_id, "the agent id");
+    validate_label(scope, "the scope");
+    return impl_->read<std::optional<checkpoint>>([&](tables& from) -> std::optional<checkpoint> {
+        const auto agent = find_agent(from, agent_id);
+        if (!agent)
+            return std::nullopt;
+        const auto record = intact_scope(from.find_scope(agent->number, scope));
+        if (!record || record->head == 0) {
+            require_complete(from, *agent, scope);
+            return std::nullopt;
+        }
+        const auto row = from.checkpoint_at(agent->number, record->head);
+        if (!row)
+            throw error(errc::corrupt, "the newest checkpoint of agent " + quoted(agent_id) + ", scope " +
+                                           quoted(scope) + " is missing");
+        return load_checkpoint(*row, *agent, impl_->number, from);
+    });
+}
+
+std::vector<checkpoint_header> table_store::list(const query& query)
+{
+    query.validate();
+    return impl_->read<std::vector<checkpoint_header>>([&](tables& from) {
+        std::vector<checkpoint_header> result;
+        impl_->select(from, query, [&](const agent_row&, checkpoint_row&&, checkpoint_header&& header) {
+            result.push_back(std::move(header));
+        });
+        return result;
+    });
+}
+
+std::vector<checkpoint> table_store::load_all(const query& query)
+{
+    query.validate();
+    return impl_->read<std::vector<checkpoint>>([&](tables& from) {
+        std::vector<checkpoint> result;
+        impl_->select(from, query, [&](const agent_row& agent, checkpoint_row&& row, checkpoint_header&&) {
+            result.push_back(load_checkpoint(row, agent, impl_->number, from));
+        });
+        return result;
+    });
+}
+
+std::uint64_t table_store::count(const query& query)
+{
+    query.validate();
+    return impl_->read<std::uint64_t>([&](tables& from) {
+        std::uint64_t result = 0;
+        impl_->select(from, query,
+                      [&](const agent_row&, checkpoint_row&&, checkpoint_header&&) { ++result; });
+        return result;
+    });
+}
+
+std::vector<std::string> table_store::list_agents(std::string_view after, std::size_t limit)
+{
+    validate_label(after, "the agent id");
+    return impl_->read<std::vector<std::string>>([&](tables& from) {
+        std::vector<std::string> result;
+        for (auto& agent : from.agents_after(after, limit))
+            result.push_back(std::move(intact_agent(std::move(agent))->id));
+        return result;
+    });
+}
+
+bool table_store::erase(std::string_view agent_id, std::string_view scope, std::string_view id)
+{
+    validate_key(agent_id, scope, id);
+    bool found = false;
+    std::int64_t number = 0;
+    impl_->database->write([&](tables& in) {
+        found = remove_checkpoint(in, agent_id, scope, id);
+        if (found)
+            number = in.find_agent(agent_id)->number;
+    });
+    if (found)
+        sweep(*impl_->database, number);
+    return found;
+}
+
+std::uint64_t table_store::erase_agent(std::string_view agent_id)
+{
+    validate_id(agent_id, "the agent id");
+    std::uint64_t count = 0;
+    std::optional<std::int64_t> number;
+    impl_->database->write([&](tables& in) { number = condemn_agent(in, agent_id, count); });
+    if (number)
+        sweep(*impl_->database, *number);
+    return count;
+}
+
+std::uint64_t table_store::copy_agent(std::string_view from, std::string_view to)
+{
+    validate_id(from, "the agent id");
+    validate_id(to, "the new agent id");
+    std::uint64_t count = 0;
+    impl_->database->write([&](tables& in) { count = storage::copy_agent(in, from, to); });
+    return count;
+}
+
+prune_result table_store::prune(std::string_view agent_id, const retention& policies, dry_run dry)
+{
+    validate_id(agent_id, "the agent id");
+    std::int64_t number = 0;
+    auto plan = impl_->read<prune_result>([&](tables& from) -> prune_result {
+        const auto agent = find_agent(from, agent_id);
+        if (!agent)
+            return {};
+        number = agent->number;
+        return plan_prune(from, *agent, policies);
+    });
+    if (dry == dry_run::yes || plan.count() == 0)
+        return plan;
+
+    constexpr std::size_t per_transaction = 256;
+    const std::span chosen(plan.removed());
+    std::vector<checkpoint_key> removed;
+    for (std::size_t i = 0; i < chosen.size(); i += per_transaction)
+        impl_->database->write([&](tables& in) {
+            auto some =
+                remove_pruned(in, agent_id, chosen.subspan(i, std::min(per_transaction, chosen.size() - i)));
+            removed.insert(removed.end(), std::make_move_iterator(some.begin()),
+                           std::make_move_iterator(some.end()));
+        });
+    sweep(*impl_->database, number);
+    return {std::move(removed), plan.bytes()};
+}
+
+bool table_store::pin(std::string_view agent_id, std::string_view scope, std::string_view id, bool pinned)
+{
+    validate_key(agent_id, scope, id);
+    bool found = false;
+    impl_->database->write([&](tables& in) {
+        const auto agent = find_agent(in, agent_id);
+        auto row = agent ? in.find_checkpoint(agent->number, scope, id) : std::nullopt;
+        found = row.has_value();
+        if (!found || row->pinned == pinned)
+            return;
+        if (!is_intact(*row))
+            throw error(errc::corrupt, describe(*row, *agent) + " is damaged: the checksum of its row differs");
+        row->pinned = pinned;
+        in.update_checkpoint(seal(*row));
+    });
+    return found;
+}
+
+std::vector<step_outcome> table_store::put_steps(std::span<const step_request> batch)
+{
+    std::vector<step_outcome> outcomes;
+    impl_->database->write([&](tables& in) {
+        ledger records(in);
+        outcomes.clear();
+        for (const auto& request : batch) {
+            try {
+                validate(request.step(), impl_->bounds);
+                put_step(request, records, in, impl_->database->largest_value());
+                outcomes.emplace_back(stored{});
+            } catch (const error& failure) {
+                if (!concerns_one_request(failure))
+                    throw;
+                outcomes.emplace_back(failure);
+            }
+        }
+        records.write();
+    });
+    return outcomes;
+}
+
+std::vector<step> table_store::load_steps(const step_query& query)
+{
+    return impl_->read<std::vector<step>>([&](tables& from) {
+        std::vector<step> result;
+        const auto agent = find_agent(from, query.agent_id());
+        if (!agent)
+            return result;
+        if (query.scope() && query.key()) { // what every step of a session asks
+            if (const auto row = from.find_step(agent->number, *query.scope(), *query.key()))
+                if (auto found = read_step(*row, *agent); query.matches(found))
+                    result.push_back(std::move(found));
+            return result;
+        }
+        std::map<std::string, std::int64_t> seen;
+        from.scan_steps(agent->number, query.scope(), [&](step_row&& row) {
+            ++seen[row.scope];
+            if (query.key() && row.key != *query.key())
+                return true;
+            auto found = read_step(row, *agent);
+            if (query.matches(found))
+                result.push_back(std::move(found));
+            return true;
+        });
+        for (const auto& scope : from.scopes_of(agent->number))
+            if ((!query.scope() || scope.scope == *query.scope()) && seen[scope.scope] != scope.steps)
+                throw error(errc::corrupt, "scope " + quoted(scope.scope) + " of agent " + quoted(agent->id) +
+                                               " should have " + std::to_string(scope.steps) +
+                                               " steps and has " + std::to_string(seen[scope.scope]));
+        return result;
+    });
+}
+
+verify_report table_store::verify(const verify_callback& progress)
+{
+    return storage::verify(*impl_->database, progress);
+}
+
+std::uint64_t table_store::compact()
+{
+    sweep_all(*impl_->database);
+    return impl_->database->shrink();
+}
+
+store_stats table_store::stats()
+{
+    const auto all = impl_->read<totals>([](tables& from) { return from.count_all(); });
+    store_stats result;
+    result.agents = all.agents;
+    result.checkpoints = all.checkpoints;
+    result.steps = all.steps;
+    result.bytes = impl_->database->bytes();
+    return result;
+}
+
+std::size_t table_store::write_lanes() const noexcept
+{
+    return impl_->database->write_lanes();
+}
+
+} // namespace waymark::detail

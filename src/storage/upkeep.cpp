@@ -1,0 +1,353 @@
+#include "upkeep.hpp"
+
+#include "../store/conditions.hpp"
+#include "body.hpp"
+#include "checkpoints.hpp"
+#include "reach.hpp"
+
+#include <algorithm>
+#include <unordered_set>
+
+namespace waymark::storage {
+
+namespace {
+
+// How many rows one transaction removes: a few milliseconds.
+constexpr std::size_t rows_per_transaction = 256;
+
+//! Takes the checkpoint out of the books. The head is looked up again if it was the one.
+void remove_row(tables& in, ledger& records, agent_row& agent, const checkpoint_row& row)
+{
+    in.remove_checkpoint(agent.number, row.sequence);
+    ++agent.changes;
+    agent.has_garbage = true;
+    auto& scope = records.change_scope(agent, row.scope);
+    --scope.checkpoints;
+    if (scope.head == row.sequence)
+        scope.head = in.newest_sequence(agent.number, row.scope);
+}
+
+} // namespace
+
+bool remove_checkpoint(tables& in, std::string_view agent_id, std::string_view scope, std::string_view id)
+{
+    ledger records(in);
+    if (records.find_agent(agent_id) == nullptr)
+        return false;
+    auto& agent = records.change_agent(agent_id);
+    const auto row = in.find_checkpoint(agent.number, scope, id);
+    if (!row)
+        return false;
+    remove_row(in, records, agent, *row);
+    auto& record = records.change_scope(agent, scope);
+    // Steps of scopes without checkpoints are on sequence 0 at least.
+    record.steps -= in.remove_steps_after(agent.number, scope, record.head == 0 ? -1 : record.head);
+    records.write();
+    return true;
+}
+
+namespace {
+
+struct prune_candidate {
+    checkpoint_row row;
+    body_references references;
+    bool is_readable = true;
+};
+
+std::vector<prune_candidate> read_candidates(tables& from, const agent_row& agent, const scope_row& scope)
+{
+    std::vector<prune_candidate> candidates; // oldest first
+    object_map groups;
+    scan_range range;
+    range.scope = scope.scope;
+    from.scan_checkpoints(agent.number, range, [&](checkpoint_row&& row) {
+        prune_candidate next{std::move(row), {}, true};
+        try {
+            next.references = read_references(next.row.body, from, agent.number, groups);
+            next.is_readable = is_intact(next.row);
+        } catch (const error& failure) {
+            if (failure.code() != errc::corrupt)
+                throw;
+            next.is_readable = false;
+        }
+        candidates.push_back(std::move(next));
+        return true;
+    });
+    return candidates;
+}
+
+//! The checkpoints that pending steps were made on.
+std::unordered_set<std::string> needed_by_steps(tables& from, std::int64_t agent, const std::string& scope)
+{
+    std::unordered_set<std::string> needed;
+    from.scan_steps(agent, scope, [&](step_row&& row) {
+        if (!row.result && row.checkpoint)
+            needed.insert(*row.checkpoint);
+        return true;
+    });
+    return needed;
+}
+
+} // namespace
+
+prune_result plan_prune(tables& from, const agent_row& agent, const retention& policies)
+{
+    std::vector<checkpoint_key> chosen;
+    std::int64_t bytes = 0;
+    std::vector<prune_candidate> going;
+    content_sizes left(from, agent.number);
+    const auto at = now();
+    for (const auto& scope : from.scopes_of(agent.number)) {
+        auto candidates = read_candidates(from, agent, scope);
+        const auto needed = needed_by_steps(from, agent.number, scope.scope);
+        std::vector<retention_candidate> looked_at(candidates.size());
+        content_sizes held(from, agent.number);
+        for (auto i = candidates.size(); i-- > 0;) { // newest first: it holds what it shares with older ones
+            const auto& next = candidates[i];
+            // One that cannot be read is kept for whoever repairs it.
+            looked_at[i] = {to_timestamp(next.row.created_at), next.row.name,
+                            static_cast<std::uint64_t>(row_bytes(next.row) + held.take(next.references)),
+                            next.row.pinned || !next.is_readable || needed.contains(next.row.id)};
+        }
+        const auto selected = policies.select(looked_at, at);
+        for (std::size_t i = 0; i < candidates.size(); ++i) {
+            if (!std::binary_search(selected.begin(), selected.end(), i)) {
+                left.take(candidates[i].references);
+                continue;
+            }
+            chosen.emplace_back(agent.id, scope.scope, candidates[i].row.id);
+            going.push_back(std::move(candidates[i]));
+        }
+    }
+    for (const auto& next : going)
+        bytes += row_bytes(next.row) + left.take(next.references);
+    return {std::move(chosen), static_cast<std::uint64_t>(bytes)};
+}
+
+std::vector<checkpoint_key> remove_pruned(tables& in, std::string_view agent_id,
+                                          std::span<const checkpoint_key> chosen)
+{
+    std::vector<checkpoint_key> removed;
+    ledger records(in);
+    if (records.find_agent(agent_id) == nullptr)
+        return removed;
+    auto& agent = records.change_agent(agent_id);
+    std::optional<std::string> scope;
+    std::unordered_set<std::string> needed;
+    for (const auto& key : chosen) { // by scope
+        if (scope != key.scope()) {
+            scope = key.scope();
+            needed = needed_by_steps(in, agent.number, *scope);
+        }
+        const auto row = in.find_checkpoint(agent.number, *scope, key.id());
+        // Since it was chosen it may have been erased, pinned, or become the head or what a step needs.
+        const auto* record = records.find_scope(agent, *scope);
+        if (!row || row->pinned || needed.contains(row->id) || record == nullptr ||
+            record->head == row->sequence)
+            continue;
+        remove_row(in, records, agent, *row);
+        removed.push_back(key);
+    }
+    records.write();
+    return removed;
+}
+
+namespace {
+
+struct sweep_plan {
+    std::int64_t agent = 0;
+    std::int64_t last_sequence = 0;
+    std::int64_t changes = 0;
+    std::vector<extent> messages;
+    std::vector<std::int64_t> objects;
+};
+
+//! None if a checkpoint cannot be read: what it needs is not known, so nothing may go.
+std::optional<sweep_plan> plan_sweep(tables& from, const agent_row& agent)
+{
+    sweep_plan plan{agent.number, agent.last_sequence, agent.changes, {}, {}};
+    content_sizes content(from, agent.number);
+    object_map groups;
+    bool readable = true;
+    from.scan_checkpoints(agent.number, {}, [&](checkpoint_row&& row) {
+        try {
+            content.take(read_references(row.body, from, agent.number, groups));
+            readable = readable && is_intact(row);
+        } catch (const error& failure) {
+            if (failure.code() != errc::corrupt)
+                throw;
+            readable = false;
+        }
+        return readable;
+    });
+    if (!readable)
+        return std::nullopt;
+    plan.messages = content.messages_left();
+    plan.objects = content.objects_left();
+    return plan;
+}
+
+//! Takes out of the plan what checkpoints need that were saved after it was made.
+void spare_what_was_saved(sweep_plan& plan, const agent_row& agent, tables& in)
+{
+    if (agent.last_sequence == plan.last_sequence)
+        return;
+    number_set messages;
+    std::unordered_set<std::int64_t> objects;
+    object_map groups;
+    scan_range range;
+    range.above = plan.last_sequence;
+    in.scan_checkpoints(agent.number, range, [&](checkpoint_row&& row) {
+        const auto needed = read_references(row.body, in, agent.number, groups);
+        for (const auto& numbers : needed.messages.all())
+            messages.insert(numbers);
+        for (const auto& object : needed.objects)
+            objects.insert(object.number);
+        return true;
+    });
+    std::erase_if(plan.messages, [&](const extent& row) { return messages.intersects(row); });
+    std::erase_if(plan.objects, [&](std::int64_t number) { return objects.contains(number); });
+    plan.last_sequence = agent.last_sequence;
+}
+
+enum class sweep_state { more, done, outdated };
+
+sweep_state sweep_some(tables& in, sweep_plan& plan)
+{
+    auto agent = intact_agent(in.agent_with(plan.agent));
+    if (!agent || agent->id.empty())
+        return sweep_state::done;
+    if (agent->changes != plan.changes)
+        return sweep_state::outdated;
+    spare_what_was_saved(plan, *agent, in);
+    std::size_t budget = rows_per_transaction;
+    if (!plan.messages.empty())
+        ++agent->sweeps;
+    for (; budget > 0 && !plan.messages.empty(); --budget) {
+        in.remove_messages(plan.agent, plan.messages.back().first);
+        plan.messages.pop_back();
+    }
+    for (; budget > 0 && !plan.objects.empty(); --budget) {
+        in.remove_object(plan.agent, plan.objects.back());
+        plan.objects.pop_back();
+    }
+    const bool done = plan.messages.empty() && plan.objects.empty();
+    agent->has_garbage = !done;
+    in.put_agent(seal(*agent));
+    return done ? sweep_state::done : sweep_state::more;
+}
+
+void remove_all_rows(database& in, std::int64_t agent)
+{
+    for (bool more = true; more;)
+        in.write([&](tables& tables) {
+            more = tables.remove_rows(agent, rows_per_transaction);
+            if (!more)
+                tables.remove_agent(agent);
+        });
+}
+
+} // namespace
+
+void sweep(database& in, std::int64_t number)
+try {
+    // An agent whose checkpoints are replaced all the time may outdate every plan; it is swept another time.
+    for (int attempt = 0; attempt < 8; ++attempt) {
+        std::optional<sweep_plan> plan;
+        bool is_erased = false;
+        in.read([&](tables& tables) {
+            const auto agent = intact_agent(tables.agent_with(number));
+            is_erased = agent && agent->id.empty();
+            if (agent && agent->has_garbage && !is_erased)
+                plan = plan_sweep(tables, *agent);
+        });
+        if (is_erased)
+            return remove_all_rows(in, number);
+        if (!plan)
+            return;
+        auto state = sweep_state::more;
+        while (state == sweep_state::more)
+            in.write([&](tables& tables) { state = sweep_some(tables, *plan); });
+        if (state == sweep_state::done)
+            return;
+    }
+} catch (const error& failure) {
+    if (failure.code() != errc::corrupt) // where something is damaged, nothing more is removed
+        throw;
+}
+
+void sweep_all(database& in)
+{
+    std::int64_t last = 0;
+    for (;;) {
+        std::vector<agent_row> page;
+        in.read([&](tables& tables) { page = tables.agents_to_sweep(last, 100); });
+        if (page.empty())
+            return;
+        for (const auto& agent : page) {
+            sweep(in, agent.number);
+            last = agent.number;
+        }
+    }
+}
+
+std::optional<std::int64_t> condemn_agent(tables& in, std::string_view agent_id, std::uint64_t& checkpoints)
+{
+    auto agent = intact_agent(in.find_agent(agent_id));
+    if (!agent)
+        return std::nullopt;
+    checkpoints = 0;
+    for (const auto& scope : in.scopes_of(agent->number)) {
+        checkpoints += static_cast<std::uint64_t>(scope.checkpoints);
+        in.remove_scope(agent->number, scope.scope);
+    }
+    agent->id.clear();
+    agent->has_garbage = true;
+    in.put_agent(seal(*agent));
+    return agent->number;
+}
+
+std::uint64_t copy_agent(tables& in, std::string_view from, std::string_view to)
+{
+    const auto origin = intact_agent(in.find_agent(from));
+    const auto scopes = origin ? in.scopes_of(origin->number) : std::vector<scope_row>();
+    if (scopes.empty())
+        detail::fail_nothing_to_copy(from);
+    auto copy = *origin;
+    if (const auto target = intact_agent(in.find_agent(to))) {
+        if (!in.scopes_of(target->number).empty())
+            detail::fail_copy_onto(to);
+        // It was there once: its sequences are not used again. Its rows may still wait to be swept.
+        copy.last_sequence = std::max(copy.last_sequence, target->last_sequence);
+        std::uint64_t none = 0;
+        condemn_agent(in, to, none);
+    }
+    copy.number = in.add_agent(to);
+    copy.id = to;
+    in.put_agent(seal(copy));
+    in.copy_content(origin->number, copy.number);
+
+    std::uint64_t count = 0;
+    for (auto scope : scopes) {
+        intact_scope(scope);
+        count += static_cast<std::uint64_t>(scope.checkpoints);
+        scope.agent = copy.number;
+        in.put_scope(seal(scope));
+    }
+    // A damaged row is copied as it is: sealing it anew would hide the damage.
+    in.scan_checkpoints(origin->number, {}, [&](checkpoint_row&& row) {
+        const bool intact = is_intact(row);
+        row.agent = copy.number;
+        in.insert_checkpoint(intact ? seal(row) : row);
+        return true;
+    });
+    in.scan_steps(origin->number, std::nullopt, [&](step_row&& row) {
+        const bool intact = is_intact(row);
+        row.agent = copy.number;
+        in.put_step(intact ? seal(row) : row);
+        return true;
+    });
+    return count;
+}
+
+} // namespace waymark::storage

@@ -1,0 +1,33 @@
+//! Removing and copying. Functions that are given a `tables` run inside a transaction of the caller; those
+//! that are given a `database` run several short ones, so that savers get their turn.
+#pragma once
+
+#include "ledger.hpp"
+#include "tables.hpp"
+
+#include <waymark/store.hpp>
+
+namespace waymark::storage {
+
+//! Removes one checkpoint and the steps that no checkpoint is left for. What only it needed stays behind for
+//! `sweep`. Returns whether it was there.
+bool remove_checkpoint(tables& in, std::string_view agent_id, std::string_view scope, std::string_view id);
+
+//! What retention would remove now, and what it would free.
+prune_result plan_prune(tables& from, const agent_row& agent, const retention& policies);
+//! Removes these checkpoints, if they still are neither head nor protected. Returns those that it removed.
+std::vector<checkpoint_key> remove_pruned(tables& in, std::string_view agent_id,
+                                          std::span<const checkpoint_key> chosen);
+
+//! Removes what no checkpoint of the agent needs any more. Safe beside savers, of other processes too: each
+//! transaction looks at what was saved since the one before.
+void sweep(database& in, std::int64_t agent);
+//! Finishes what erasures and sweeps that were interrupted left.
+void sweep_all(database& in);
+
+//! Makes the agent invisible at once; its rows are for `sweep`. Returns its number, if it exists.
+std::optional<std::int64_t> condemn_agent(tables& in, std::string_view agent_id, std::uint64_t& checkpoints);
+
+std::uint64_t copy_agent(tables& in, std::string_view from, std::string_view to);
+
+} // namespace waymark::storage

@@ -1,0 +1,77 @@
+#include "conditions.hpp"
+
+#include "../values/text.hpp"
+
+namespace waymark::detail {
+
+namespace {
+
+std::string describe(const std::optional<std::string>& head)
+{
+    return head ? quoted(*head) : "none";
+}
+
+} // namespace
+
+void require_options(const save_request& request, bool exists, const std::optional<std::string>& head)
+{
+    const auto& wanted = request.checkpoint();
+    const auto& options = request.options();
+    if (options.is_create_only() && exists)
+        throw error(errc::conflict, "checkpoint " + quoted(wanted.id()) + " of agent " +
+                                        quoted(wanted.agent_id()) + " exists with other content");
+    if (options.expects_head() && head != options.expected_head())
+        throw error(errc::conflict, "the head of agent " + quoted(wanted.agent_id()) + ", scope " +
+                                        quoted(wanted.scope()) + " is " + describe(head) + ", not " +
+                                        describe(options.expected_head()));
+}
+
+void validate_key(std::string_view agent_id, std::string_view scope, std::string_view id)
+{
+    validate_id(agent_id, "the agent id");
+    validate_label(scope, "the scope");
+    validate_id(id, "the checkpoint id");
+}
+
+void fail_recorded_before(const step& wanted)
+{
+    throw error(errc::conflict, "step " + quoted(wanted.key()) + " of agent " + quoted(wanted.agent_id()) +
+                                    " has been recorded before");
+}
+
+void fail_without_checkpoint(const step& wanted)
+{
+    throw error(errc::not_found, "step " + quoted(wanted.key()) + " names checkpoint " +
+                                     quoted(wanted.checkpoint_id().value_or("")) + " of agent " +
+                                     quoted(wanted.agent_id()) + ", which is not there");
+}
+
+void fail_ambiguous_before(const query& wanted)
+{
+    throw error(errc::conflict, "before(" + quoted(wanted.before().value_or("")) +
+                                    "): the id exists in several scopes; name one");
+}
+
+void fail_unknown_before(const query& wanted)
+{
+    throw error(errc::not_found, "before(" + quoted(wanted.before().value_or("")) + "): agent " +
+                                     quoted(wanted.agent_id().value_or("")) + " has no such checkpoint");
+}
+
+void fail_ambiguous_id(std::string_view id)
+{
+    throw error(errc::conflict, "checkpoint " + quoted(id) +
+                                    " exists for several agents or scopes; name agent and scope");
+}
+
+void fail_nothing_to_copy(std::string_view from)
+{
+    throw error(errc::not_found, "agent " + quoted(from) + " does not exist");
+}
+
+void fail_copy_onto(std::string_view to)
+{
+    throw error(errc::conflict, "agent " + quoted(to) + " exists already; choose another name");
+}
+
+} // namespace waymark::detail

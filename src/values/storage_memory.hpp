@@ -1,0 +1,103 @@
+//! What messages and conversations remember for stores: a message its digest, a conversation where its messages
+//! are stored. Only memory: nothing here decides what is equal, and losing it costs time, not data.
+#pragma once
+
+#include <waymark/conversation.hpp>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace waymark::detail {
+
+using digest = std::array<unsigned char, 32>;
+
+//! A digest that is computed by whoever needs it first.
+class digest_memory {
+public:
+    digest_memory() = default;
+    //! A copy forgets: it is made to hold another message.
+    digest_memory(const digest_memory&) noexcept {}
+    digest_memory& operator=(const digest_memory&) = delete;
+
+    std::optional<digest> get() const noexcept
+    {
+        return state_.load(std::memory_order_acquire) == known ? std::optional(value_) : std::nullopt;
+    }
+    //! Does nothing if someone else is about to set it.
+    void set(const digest& value) const noexcept
+    {
+        auto expected = unknown;
+        if (!state_.compare_exchange_strong(expected, being_set, std::memory_order_relaxed))
+            return;
+        value_ = value;
+        state_.store(known, std::memory_order_release);
+    }
+
+private:
+    static constexpr int unknown = 0, being_set = 1, known = 2;
+    mutable std::atomic<int> state_ = unknown;
+    mutable digest value_{};
+};
+
+//! An agent in a store object. Another object on the same database is another place: two copies of one file
+//! would count on differently.
+struct storage_place {
+    std::uint64_t store = 0;
+    std::int64_t agent = 0;
+
+    friend bool operator==(const storage_place&, const storage_place&) = default;
+};
+
+//! How the oldest messages of a conversation are stored in a place. The storage layer derives from it.
+class stored_prefix {
+public:
+    explicit stored_prefix(storage_place place) noexcept : place_(place) {}
+    stored_prefix(const stored_prefix&) = delete;
+    stored_prefix& operator=(const stored_prefix&) = delete;
+
+    const storage_place& place() const noexcept { return place_; }
+    //! The transaction that stored it was undone.
+    bool is_void() const noexcept { return void_.load(std::memory_order_relaxed); }
+    void make_void() const noexcept { void_.store(true, std::memory_order_relaxed); }
+
+    static void add_reference(const stored_prefix* prefix) noexcept
+    {
+        prefix->references_.fetch_add(1, std::memory_order_relaxed);
+    }
+    static void release(const stored_prefix* prefix) noexcept
+    {
+        if (prefix->references_.fetch_sub(1, std::memory_order_acq_rel) == 1)
+            delete prefix;
+    }
+
+protected:
+    virtual ~stored_prefix() = default;
+
+private:
+    storage_place place_;
+    mutable std::atomic<bool> void_ = false;
+    mutable std::atomic<std::size_t> references_ = 1;
+};
+
+struct conversation_access {
+    struct found {
+        const stored_prefix* prefix = nullptr; // lives as long as the conversation
+        std::size_t length = 0;                // how many of the oldest messages it knows
+    };
+    //! The longest part that is stored in the place, as far as the conversation remembers. Looks at the
+    //! messages behind it only.
+    static found find_stored(const conversation& chat, const storage_place& place) noexcept;
+    //! Remembers, with the messages behind the oldest `first`, that the conversation is stored.
+    static void remember(const conversation& chat, const stored_prefix& prefix, std::size_t first);
+    //! The messages behind the oldest `first`.
+    static std::vector<const message*> messages_from(const conversation& chat, std::size_t first);
+};
+
+struct message_access {
+    static const digest_memory& digest_of(const message& value) noexcept;
+};
+
+} // namespace waymark::detail
