@@ -12,7 +12,8 @@ namespace waymark {
 //! What a save that returned survives.
 enum class durability {
     full,    //!< a killed process, a crash of the system, a power cut
-    relaxed, //!< a killed process; a crash of the system or a power cut may lose the newest saves, never older ones
+    relaxed, //!< a killed process; a crash of the system or a power cut may lose the newest saves, never
+             //!< older ones
 };
 
 //! Options of sqlite_store.
@@ -26,8 +27,9 @@ public:
     //! How long to wait for other processes that write before `errc::busy`; 10 seconds unless told.
     sqlite_options& with_busy_timeout(std::chrono::milliseconds timeout) & noexcept;
     sqlite_options&& with_busy_timeout(std::chrono::milliseconds timeout) && noexcept;
-    //! Overwrite what is removed with zeros in the file. What stays readable all the same (the write-ahead log
-    //! until it is reused, backups, blocks that a file system or a disk has moved) is in docs/guarantees.md.
+    //! Overwrite what is removed with zeros in the file. What stays readable all the same (the write-ahead
+    //! log until it is reused, backups, blocks that a file system or a disk has moved) is in
+    //! docs/guarantees.md.
     sqlite_options& with_secure_erase(bool erase = true) & noexcept;
     sqlite_options&& with_secure_erase(bool erase = true) && noexcept;
     sqlite_options& with_limits(waymark::limits bounds) & noexcept;
@@ -47,9 +49,10 @@ private:
 
 //! A store in one SQLite file, which several processes may use at once.
 //!
-//! A save costs what is new: messages and big members of `state` that the agent has stored before are referred
-//! to. Loads and lists read beside the writer and wait for nobody. After a failed sync every call fails with
-//! `errc::io` until the store is opened again: what the operating system did not write is known only then.
+//! A save costs what is new: messages and big members of `state` that the agent has stored before are
+//! referred to. Loads and lists read beside the writer and wait for nobody. After a failed sync every call
+//! fails with `errc::io` until the store is opened again: what the operating system did not write is known
+//! only then.
 //!
 //! Thread safety: all functions may be called concurrently. Do not use an object in a child after `fork()`.
 class sqlite_store final : public detail::table_store {

@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
 #include <set>
 #include <thread>
+#include <utility>
 
 namespace waymark::detail {
 
@@ -57,12 +59,21 @@ std::uint64_t next_place() noexcept
 
 } // namespace
 
+//! How a lane's last batch went, to guess whether more saves are about to come.
+struct pace {
+    std::size_t population = 0; // those that were in the batch, and those that waited when it was done
+    std::chrono::steady_clock::duration took{};
+    unsigned to_skip = 0; // after waits in vain
+    unsigned last_skip = 0;
+};
+
 struct engine::impl {
     impl(std::shared_ptr<store> chosen, const async_options& bounds, std::size_t lanes)
         : backend(std::move(chosen)),
           options(bounds),
           writes(lanes, bounds),
           reads(1, bounds),
+          wanted(lanes, 1),
           lane_ready(lanes)
     {
         try {
@@ -78,6 +89,7 @@ struct engine::impl {
 
     void write_lane(std::size_t lane) noexcept;
     void read_lane() noexcept;
+    void gather(std::unique_lock<std::mutex>& lock, std::size_t lane, pace& last);
     void carry_out(const std::vector<job*>& batch) noexcept;
     void commit(const std::vector<job*>& batch) noexcept;
     void finish(job_queue& queue, const std::vector<job*>& batch) noexcept;
@@ -95,6 +107,8 @@ struct engine::impl {
     job_queue writes;
     job_queue reads;
     bool closing = false;
+    //! For each lane, how many jobs wake it.
+    std::vector<std::size_t> wanted;
     //! Writes that concern two lanes: the lane that reaches one first waits here for the other.
     std::set<std::uint64_t> fences;
 
@@ -108,21 +122,55 @@ struct engine::impl {
 
 void engine::impl::write_lane(std::size_t lane) noexcept
 {
+    pace last;
     std::unique_lock lock(mutex);
     for (;;) {
         lane_ready[lane].wait(lock, [&] { return closing || writes.has_work(lane); });
+        if (!closing)
+            gather(lock, lane, last);
         if (closing)
             return;
+        if (!writes.has_work(lane))
+            continue; // cancelled meanwhile
         const auto batch = writes.take(lane, options.max_batch_operations());
         if (batch.front()->lanes_to_reach > 0) {
             wait_for_other_lanes(lock, *batch.front());
             continue;
         }
         lock.unlock();
+        const auto begin = std::chrono::steady_clock::now();
         carry_out(batch);
+        last.took = std::chrono::steady_clock::now() - begin;
+        lock.lock();
+        last.population = batch.size() + writes.waiting_in(lane);
+        lock.unlock();
         finish(writes, batch);
         lock.lock();
     }
+}
+
+//! Those whose saves were just committed are likely to save again at once. Without this, the two halves of a
+//! fleet would take turns, each waiting while the other is synced. The wait is a fraction of what a commit
+//! takes, and is given up for a while when it was in vain.
+void engine::impl::gather(std::unique_lock<std::mutex>& lock, std::size_t lane, pace& last)
+{
+    constexpr auto longest = std::chrono::microseconds(500);
+    constexpr unsigned most_skipped = 64;
+    const auto before = writes.waiting_in(lane);
+    const auto expected = std::min(std::exchange(last.population, 0), options.max_batch_operations());
+    if (before >= expected)
+        return;
+    if (last.to_skip > 0) {
+        --last.to_skip;
+        return;
+    }
+    wanted[lane] = expected;
+    lane_ready[lane].wait_for(lock, std::min<std::chrono::steady_clock::duration>(last.took / 8, longest),
+                              [&] { return closing || writes.waiting_in(lane) >= expected; });
+    wanted[lane] = 1;
+    const bool paid = writes.waiting_in(lane) >= before + (expected - before + 1) / 2;
+    last.last_skip = paid ? 0 : std::min(2 * last.last_skip + 1, most_skipped);
+    last.to_skip = last.last_skip;
 }
 
 void engine::impl::read_lane() noexcept
@@ -221,7 +269,7 @@ void engine::impl::finish(job_queue& queue, const std::vector<job*>& batch) noex
 void engine::impl::wake_lanes()
 {
     for (std::size_t lane = 0; lane < lane_ready.size(); ++lane)
-        if (writes.has_work(lane))
+        if (writes.has_work(lane) && writes.waiting_in(lane) >= wanted[lane])
             lane_ready[lane].notify_one();
     if (reads.has_work(0))
         read_ready.notify_one();

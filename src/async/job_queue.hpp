@@ -24,6 +24,7 @@ public:
     admission push(job& arrived);
 
     bool has_work(std::size_t lane) const { return !lanes_[lane].empty(); }
+    std::size_t waiting_in(std::size_t lane) const { return lanes_[lane].size(); }
     //! Takes the next job of a lane, or if it is a save all the saves behind it, up to `most`. A job that
     //! stands in other lanes too has one lane less to reach.
     std::vector<job*> take(std::size_t lane, std::size_t most);

@@ -66,20 +66,16 @@ checkpoint read_head_members(const checkpoint_row& row, const agent_row& agent)
 class saver::new_objects final : public object_sink {
 public:
     new_objects(tables& in, const agent_row& agent, std::size_t largest_value) noexcept
-        : next_number(agent.next_object),
-          tables_(in),
-          agent_(agent.number),
-          largest_value_(largest_value)
+        : next_number(agent.next_object), tables_(in), agent_(agent.number), largest_value_(largest_value)
     {
     }
 
     object_reference store(std::string_view body) override
     {
         if (body.size() > largest_value_)
-            throw error(errc::invalid_argument,
-                        "a value in state takes " + std::to_string(body.size()) +
-                            " bytes as JSON, and the database holds at most " +
-                            std::to_string(largest_value_) + " in one; split it");
+            throw error(errc::invalid_argument, "a value in state takes " + std::to_string(body.size()) +
+                                                    " bytes as JSON, and the database holds at most " +
+                                                    std::to_string(largest_value_) + " in one; split it");
         const std::string hash(view(sha256(body)));
         const auto check = reference_check(hash);
         if (const auto known = numbers_.find(hash); known != numbers_.end())
@@ -147,8 +143,7 @@ bool saver::is_same(const checkpoint_row& existing, const checkpoint& wanted, co
                     const placed_conversation& placed)
 {
     if (!is_intact(existing) || existing.parent != wanted.parent_id() || existing.name != wanted.name() ||
-        existing.iteration != wanted.iteration() ||
-        existing.created_at != to_number(wanted.created_at()) ||
+        existing.iteration != wanted.iteration() || existing.created_at != to_number(wanted.created_at()) ||
         existing.messages != static_cast<std::int64_t>(wanted.conversation().size()))
         return false;
     try {
@@ -177,25 +172,31 @@ save_result saver::save(const save_request& request)
     const auto* known_agent = ledger_.find_agent(wanted.agent_id());
     const auto& before = known_agent == nullptr ? nobody : *known_agent;
     const auto* scope = known_agent == nullptr ? nullptr : ledger_.find_scope(before, wanted.scope());
-    const auto existing = scope == nullptr
-                              ? std::nullopt
-                              : tables_.find_checkpoint(before.number, wanted.scope(), wanted.id());
 
-    // Conditions first: they are cheap, unless the content has to be compared.
+    auto placed = place_conversation(
+        wanted.conversation(), before, store_number_, tables_,
+        [&] { return related_to(wanted, before, scope); }, largest_value_);
+    const bool has_conditions = request.options().is_create_only() || request.options().expects_head();
+    if (!has_conditions || scope == nullptr) {
+        detail::require_options(request, false, std::nullopt);
+        if (const auto saved = write(wanted, before, placed, nullptr))
+            return *saved;
+    }
+    const auto existing = tables_.find_checkpoint(before.number, wanted.scope(), wanted.id());
+    if (existing && is_same(*existing, wanted, before, placed))
+        return {existing->sequence, 0};
     std::optional<std::string> head;
-    if (request.options().expects_head() && scope != nullptr && scope->head != 0)
+    if (request.options().expects_head() && scope->head != 0)
         if (const auto row = tables_.checkpoint_at(before.number, scope->head))
             head = row->id;
-    if (!existing)
-        detail::require_options(request, false, head);
+    detail::require_options(request, existing.has_value(), head);
+    return write(wanted, before, placed, existing ? &*existing : nullptr).value();
+}
 
-    auto placed = place_conversation(wanted.conversation(), before, store_number_, tables_,
-                                     [&] { return related_to(wanted, before, scope); }, largest_value_);
-    if (existing) {
-        if (is_same(*existing, wanted, before, placed))
-            return {existing->sequence, 0};
-        detail::require_options(request, true, head);
-    }
+//! None if the key turns out to exist; nothing is written then.
+std::optional<save_result> saver::write(const checkpoint& wanted, const agent_row& before,
+                                        placed_conversation& placed, const checkpoint_row* existing)
+{
     new_objects objects(tables_, before, largest_value_);
     checkpoint_row row;
     row.body = write_body(wanted.conversation(), placed.messages, wanted.state(), objects);
@@ -204,7 +205,7 @@ save_result saver::save(const save_request& request)
     writing_ = true;
     auto& agent = ledger_.change_agent(wanted.agent_id());
     row.agent = agent.number;
-    row.sequence = existing ? existing->sequence : agent.last_sequence + 1;
+    row.sequence = existing != nullptr ? existing->sequence : agent.last_sequence + 1;
     row.scope = wanted.scope();
     row.id = wanted.id();
     row.parent = wanted.parent_id();
@@ -214,10 +215,23 @@ save_result saver::save(const save_request& request)
     row.messages = static_cast<std::int64_t>(wanted.conversation().size());
     row.metadata = metadata_text(wanted.metadata());
     row.chain = view(placed.chain);
-    row.pinned = existing && existing->pinned;
+    row.pinned = existing != nullptr && existing->pinned;
     const auto added = row_bytes(row) + placed.bytes_added() + objects.bytes_added();
     row.stored_bytes = added;
-
+    seal(row);
+    if (existing != nullptr) {
+        tables_.update_checkpoint(row);
+        ++agent.changes;
+        agent.has_garbage = true;
+    } else if (tables_.insert_checkpoint(row)) {
+        agent.last_sequence = row.sequence;
+        auto& record = ledger_.change_scope(agent, wanted.scope());
+        ++record.checkpoints;
+        record.head = row.sequence;
+    } else {
+        writing_ = false;
+        return std::nullopt;
+    }
     for (auto& messages : placed.added) {
         messages.agent = agent.number;
         tables_.insert_messages(messages);
@@ -228,20 +242,9 @@ save_result saver::save(const save_request& request)
     }
     agent.next_message = placed.next_message;
     agent.next_object = objects.next_number;
-    if (existing) {
-        tables_.update_checkpoint(seal(row));
-        ++agent.changes;
-        agent.has_garbage = true;
-    } else {
-        tables_.insert_checkpoint(seal(row));
-        agent.last_sequence = row.sequence;
-        auto& record = ledger_.change_scope(agent, wanted.scope());
-        ++record.checkpoints;
-        record.head = row.sequence;
-    }
     remember(wanted, agent, placed);
     writing_ = false;
-    return {row.sequence, static_cast<std::uint64_t>(added)};
+    return save_result(row.sequence, static_cast<std::uint64_t>(added));
 }
 
 void saver::remember(const checkpoint& wanted, const agent_row& agent, placed_conversation& placed)
@@ -273,8 +276,7 @@ checkpoint load_checkpoint(const checkpoint_row& row, const agent_row& agent, st
         return result;
     } catch (const error& failure) {
         if (failure.code() == errc::corrupt || failure.code() == errc::invalid_argument)
-            throw error(errc::corrupt,
-                        describe(row, agent) + " is damaged: " + failure.details().message());
+            throw error(errc::corrupt, describe(row, agent) + " is damaged: " + failure.details().message());
         throw;
     }
 }

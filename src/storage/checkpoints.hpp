@@ -15,8 +15,8 @@ namespace waymark::storage {
 class saver {
 public:
     //! `store_number` tells store objects apart, see storage_place.
-    saver(tables& in, std::uint64_t store_number, std::size_t largest_value) noexcept
-        : tables_(in), ledger_(in), store_number_(store_number), largest_value_(largest_value)
+    saver(tables& in, ledger& records, std::uint64_t store_number, std::size_t largest_value) noexcept
+        : tables_(in), ledger_(records), store_number_(store_number), largest_value_(largest_value)
     {
     }
     saver(const saver&) = delete;
@@ -40,10 +40,12 @@ private:
                  const placed_conversation& placed);
     std::vector<extent_list> related_to(const checkpoint& wanted, const agent_row& agent,
                                         const scope_row* scope);
+    std::optional<save_result> write(const checkpoint& wanted, const agent_row& before,
+                                     placed_conversation& placed, const checkpoint_row* existing);
     void remember(const checkpoint& wanted, const agent_row& agent, placed_conversation& placed);
 
     tables& tables_;
-    ledger ledger_;
+    ledger& ledger_;
     std::uint64_t store_number_;
     std::size_t largest_value_;
     std::vector<const remembered_prefix*> remembered_; // each with a reference

@@ -23,11 +23,27 @@ std::optional<scope_row> intact_scope(std::optional<scope_row> found)
     return found;
 }
 
+namespace {
+
+constexpr std::size_t most_known = 10'000;
+
+} // namespace
+
+void ledger::begin(tables& in)
+{
+    tables_ = &in;
+    if (!in.follows(transaction_) || agents_.size() + scopes_.size() > most_known) {
+        agents_.clear();
+        scopes_.clear();
+    }
+    transaction_ = in.number();
+}
+
 ledger::entry<agent_row>& ledger::look_up(std::string_view id)
 {
     if (const auto known = agents_.find(id); known != agents_.end())
         return known->second;
-    auto found = intact_agent(tables_.find_agent(id));
+    auto found = intact_agent(tables_->find_agent(id));
     auto& added = agents_[std::string(id)];
     added.exists = found.has_value();
     if (found)
@@ -40,7 +56,7 @@ ledger::entry<scope_row>& ledger::look_up(const agent_row& agent, std::string_vi
     const std::pair key(agent.number, std::string(scope));
     if (const auto known = scopes_.find(key); known != scopes_.end())
         return known->second;
-    auto found = intact_scope(tables_.find_scope(agent.number, scope));
+    auto found = intact_scope(tables_->find_scope(agent.number, scope));
     auto& added = scopes_[key];
     added.exists = found.has_value();
     if (found)
@@ -65,7 +81,7 @@ agent_row& ledger::change_agent(std::string_view id)
     auto& found = look_up(id);
     if (!found.exists && !found.changed) {
         found.row.id = id;
-        found.row.number = tables_.add_agent(id);
+        found.row.number = tables_->add_agent(id);
     }
     found.changed = true;
     return found.row;
@@ -84,17 +100,17 @@ void ledger::write()
 {
     for (auto& [id, known] : agents_)
         if (std::exchange(known.changed, false)) {
-            tables_.put_agent(seal(known.row));
+            tables_->put_agent(seal(known.row));
             known.exists = true;
         }
     for (auto& [key, known] : scopes_) {
         if (!std::exchange(known.changed, false))
             continue;
         if (known.row.checkpoints == 0 && known.row.steps == 0) {
-            tables_.remove_scope(known.row.agent, known.row.scope);
+            tables_->remove_scope(known.row.agent, known.row.scope);
             known.exists = false;
         } else {
-            tables_.put_scope(seal(known.row));
+            tables_->put_scope(seal(known.row));
             known.exists = true;
         }
     }

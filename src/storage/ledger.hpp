@@ -1,4 +1,5 @@
-//! The records of agents and scopes that a transaction needs, each read once and written once.
+//! The records of agents and scopes that a transaction needs, each read once and written once. They stay
+//! known for the next transaction, if nobody else has written in between.
 #pragma once
 
 #include "tables.hpp"
@@ -12,7 +13,11 @@ namespace waymark::storage {
 
 class ledger {
 public:
-    explicit ledger(tables& in) noexcept : tables_(in) {}
+    ledger() = default;
+    explicit ledger(tables& in) { begin(in); }
+
+    //! At the beginning of each transaction.
+    void begin(tables& in);
 
     //! Null if there is none. @throws waymark::error `corrupt`, also below.
     const agent_row* find_agent(std::string_view id);
@@ -35,7 +40,8 @@ private:
     entry<agent_row>& look_up(std::string_view id);
     entry<scope_row>& look_up(const agent_row& agent, std::string_view scope);
 
-    tables& tables_;
+    tables* tables_ = nullptr;
+    std::uint64_t transaction_ = 0;
     std::map<std::string, entry<agent_row>, std::less<>> agents_;
     std::map<std::pair<std::int64_t, std::string>, entry<scope_row>> scopes_;
 };

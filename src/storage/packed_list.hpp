@@ -2,7 +2,8 @@
 //!
 //! A list is a sequence of items. When it takes more than `inline_bytes`, runs of items become objects of
 //! their own, stored once per agent, and a `group` item stands for each; that repeats until it is short. Runs
-//! end at items that are chosen by their key, so that an item more or less changes one run and moves no other.
+//! end at items that are chosen by their key, so that an item more or less changes one run and moves no
+//! other.
 #pragma once
 
 #include "tables.hpp"

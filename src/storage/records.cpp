@@ -5,76 +5,103 @@ namespace waymark::storage {
 
 namespace {
 
-std::string half_of(const digest& whole)
-{
-    return std::string(view(whole).substr(0, 16));
-}
+//! The bytes of a row, such that no two rows have the same.
+class row_content {
+public:
+    row_content() { bytes_.reserve(512); }
 
-void add(hasher& to, const std::optional<std::string>& text)
-{
-    to.add_number(text ? 1 : 0).add_text(text ? *text : "");
-}
+    row_content& add(std::int64_t number)
+    {
+        auto left = static_cast<std::uint64_t>(number);
+        for (int i = 0; i < 8; ++i, left >>= 8)
+            bytes_ += static_cast<char>(left & 0xff);
+        return *this;
+    }
+
+    row_content& add(std::string_view text)
+    {
+        add(static_cast<std::int64_t>(text.size()));
+        bytes_ += text;
+        return *this;
+    }
+
+    row_content& add(const std::optional<std::string>& text)
+    {
+        return add(text ? 1 : 0).add(text ? std::string_view(*text) : std::string_view());
+    }
+
+    std::string check() const { return std::string(view(sha256(bytes_)).substr(0, 16)); }
+
+private:
+    std::string bytes_;
+};
 
 } // namespace
 
 std::string checksum(const agent_row& row)
 {
-    return half_of(thread_hasher()
-                       .add_number(row.number)
-                       .add_text(row.id)
-                       .add_number(row.last_sequence)
-                       .add_number(row.next_message)
-                       .add_number(row.next_object)
-                       .add_number(row.sweeps)
-                       .add_number(row.changes)
-                       .add_number(row.has_garbage ? 1 : 0)
-                       .finish());
+    return row_content()
+        .add(row.number)
+        .add(std::string_view(row.id))
+        .add(row.last_sequence)
+        .add(row.next_message)
+        .add(row.next_object)
+        .add(row.sweeps)
+        .add(row.changes)
+        .add(row.has_garbage ? 1 : 0)
+        .check();
 }
 
 std::string checksum(const scope_row& row)
 {
-    return half_of(thread_hasher()
-                       .add_number(row.agent)
-                       .add_text(row.scope)
-                       .add_number(row.checkpoints)
-                       .add_number(row.head)
-                       .add_number(row.steps)
-                       .finish());
+    return row_content()
+        .add(row.agent)
+        .add(std::string_view(row.scope))
+        .add(row.checkpoints)
+        .add(row.head)
+        .add(row.steps)
+        .check();
 }
 
 std::string checksum(const checkpoint_row& row)
 {
-    auto& hash = thread_hasher();
-    hash.add_number(row.agent).add_number(row.sequence).add_text(row.scope).add_text(row.id);
-    add(hash, row.parent);
-    return half_of(hash.add_text(row.name)
-                       .add_number(row.iteration)
-                       .add_number(row.created_at)
-                       .add_number(row.messages)
-                       .add_text(row.metadata)
-                       .add_text(row.chain)
-                       .add_text(row.body)
-                       .add_number(row.pinned ? 1 : 0)
-                       .add_number(row.stored_bytes)
-                       .finish());
+    return row_content()
+        .add(row.agent)
+        .add(row.sequence)
+        .add(std::string_view(row.scope))
+        .add(std::string_view(row.id))
+        .add(row.parent)
+        .add(std::string_view(row.name))
+        .add(row.iteration)
+        .add(row.created_at)
+        .add(row.messages)
+        .add(std::string_view(row.metadata))
+        .add(std::string_view(row.chain))
+        .add(std::string_view(row.body))
+        .add(row.pinned ? 1 : 0)
+        .add(row.stored_bytes)
+        .check();
 }
 
 std::string checksum(const step_row& row)
 {
-    auto& hash = thread_hasher();
-    hash.add_number(row.agent).add_text(row.scope).add_text(row.key);
-    add(hash, row.checkpoint);
-    hash.add_number(row.made_on).add_number(row.started_at);
-    add(hash, row.result);
-    return half_of(hash.finish());
+    return row_content()
+        .add(row.agent)
+        .add(std::string_view(row.scope))
+        .add(std::string_view(row.key))
+        .add(row.checkpoint)
+        .add(row.made_on)
+        .add(row.started_at)
+        .add(row.result)
+        .check();
 }
 
 std::int64_t row_bytes(const checkpoint_row& row) noexcept
 {
     constexpr std::size_t numbers_and_check = 64;
-    return static_cast<std::int64_t>(row.scope.size() + row.id.size() + (row.parent ? row.parent->size() : 0) +
-                                     row.name.size() + row.metadata.size() + row.chain.size() +
-                                     row.body.size() + numbers_and_check);
+    return static_cast<std::int64_t>(
+        row.scope.size() + row.id.size() + (row.parent ? row.parent->size() : 0) + row.name.size() +
+        row.metadata.size() + row.chain.size() + row.body.size() + numbers_and_check);
 }
 
 } // namespace waymark::storage

@@ -45,10 +45,9 @@ void put_step(const step_request& request, ledger& records, tables& in, std::siz
 
     step_row row;
     if (wanted.checkpoint_id()) {
-        const auto made_on =
-            known_agent == nullptr
-                ? std::nullopt
-                : in.find_checkpoint(known_agent->number, wanted.scope(), *wanted.checkpoint_id());
+        const auto made_on = known_agent == nullptr ? std::nullopt
+                                                    : in.find_checkpoint(known_agent->number, wanted.scope(),
+                                                                         *wanted.checkpoint_id());
         if (made_on)
             row.made_on = made_on->sequence;
         else if (existing && existing->checkpoint == wanted.checkpoint_id())

@@ -4,8 +4,6 @@
 
 #include <waymark/error.hpp>
 
-#include <boost/json/serialize.hpp>
-
 #include <algorithm>
 #include <cstring>
 #include <unordered_map>
@@ -24,7 +22,7 @@ constexpr std::size_t row_body_bytes = std::size_t{32} << 10;
 
 std::string text_of(const message& value, std::size_t largest_value)
 {
-    auto text = json::serialize(json::value_from(value));
+    auto text = message_access::to_json(value);
     if (text.size() > largest_value)
         throw error(errc::invalid_argument, "a message takes " + std::to_string(text.size()) +
                                                 " bytes as JSON, and the database holds at most " +
@@ -124,8 +122,8 @@ placed_conversation place_conversation(const conversation& chat, const agent_row
     }
 
     const auto rest = conversation_access::messages_from(chat, result.known);
-    const auto known = result.known == 0 && !rest.empty() ? read_known(related(), agent.number, in)
-                                                          : known_messages();
+    const auto known =
+        result.known == 0 && !rest.empty() ? read_known(related(), agent.number, in) : known_messages();
     result.chains.reserve(rest.size());
     bool row_is_open = false;
     for (const auto* next : rest) {
@@ -210,8 +208,8 @@ void read_conversation(conversation& chat, const extent_list& messages, std::str
                                    "conversation differs)");
     if (chat.empty())
         return;
-    const auto* prefix = new remembered_prefix({store_number, agent.number}, agent.sweeps, messages, 0,
-                                               std::move(chains));
+    const auto* prefix =
+        new remembered_prefix({store_number, agent.number}, agent.sweeps, messages, 0, std::move(chains));
     try {
         conversation_access::remember(chat, *prefix, 0);
     } catch (...) {

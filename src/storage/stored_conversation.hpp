@@ -15,8 +15,8 @@ namespace waymark::storage {
 class remembered_prefix final : public detail::stored_prefix {
 public:
     //! `chains` are the digests of the conversation behind its oldest `base` messages.
-    remembered_prefix(detail::storage_place place, std::int64_t sweeps, extent_list messages, std::size_t base,
-                      std::vector<digest> chains) noexcept
+    remembered_prefix(detail::storage_place place, std::int64_t sweeps, extent_list messages,
+                      std::size_t base, std::vector<digest> chains) noexcept
         : stored_prefix(place),
           sweeps_(sweeps),
           messages_(std::move(messages)),
@@ -68,7 +68,8 @@ void read_conversation(conversation& chat, const extent_list& messages, std::str
 
 //! Calls `visit` with the text and the digest of each message that a row holds.
 //! @throws waymark::error `corrupt` if the row does not hold what it says.
-void split_row(const message_row& row,
-               const std::function<void(std::int64_t number, std::string_view text, std::string_view digest)>& visit);
+void split_row(
+    const message_row& row,
+    const std::function<void(std::int64_t number, std::string_view text, std::string_view digest)>& visit);
 
 } // namespace waymark::storage

@@ -69,7 +69,8 @@ public:
     {
         std::optional<std::int64_t> found;
         if (agent != nullptr)
-            for (const auto& row : from.checkpoints_with_id(*wanted.before(), std::numeric_limits<int>::max())) {
+            for (const auto& row :
+                 from.checkpoints_with_id(*wanted.before(), std::numeric_limits<int>::max())) {
                 if (row.agent != agent->number || (wanted.scope() && row.scope != *wanted.scope()))
                     continue;
                 if (found)
@@ -168,6 +169,7 @@ public:
     std::unique_ptr<storage::database> database;
     const limits bounds;
     const std::uint64_t number;
+    ledger records; // used inside of write transactions only, one of which runs at a time
 };
 
 table_store::table_store(std::unique_ptr<storage::database> database, limits bounds)
@@ -194,7 +196,8 @@ std::vector<save_outcome> table_store::save(std::span<const save_request> batch)
 
     std::optional<saver> saves;
     impl_->database->write([&](tables& in) {
-        saves.emplace(in, impl_->number, impl_->database->largest_value());
+        impl_->records.begin(in);
+        saves.emplace(in, impl_->records, impl_->number, impl_->database->largest_value());
         for (std::size_t i = 0; i < batch.size(); ++i) {
             if (outcomes[i].code())
                 continue;
@@ -384,7 +387,8 @@ bool table_store::pin(std::string_view agent_id, std::string_view scope, std::st
         if (!found || row->pinned == pinned)
             return;
         if (!is_intact(*row))
-            throw error(errc::corrupt, describe(*row, *agent) + " is damaged: the checksum of its row differs");
+            throw error(errc::corrupt,
+                        describe(*row, *agent) + " is damaged: the checksum of its row differs");
         row->pinned = pinned;
         in.update_checkpoint(seal(*row));
     });

@@ -25,9 +25,10 @@ struct agent_row {
     std::int64_t last_sequence = 0;
     std::int64_t next_message = 1;
     std::int64_t next_object = 1;
-    std::int64_t sweeps = 0;   // how often messages were removed: as long as it stands, known messages are there
-    std::int64_t changes = 0;  // how often a checkpoint was replaced or removed
-    bool has_garbage = false;  // something may be unreachable
+    std::int64_t sweeps =
+        0; // how often messages were removed: as long as it stands, known messages are there
+    std::int64_t changes = 0; // how often a checkpoint was replaced or removed
+    bool has_garbage = false; // something may be unreachable
     std::string check;
 };
 
@@ -134,6 +135,11 @@ class tables {
 public:
     virtual ~tables() = default;
 
+    //! The number of this transaction, and whether it is certain that nobody has written since another one
+    //! was committed: what that one read and wrote is still as it was.
+    virtual std::uint64_t number() const noexcept = 0;
+    virtual bool follows(std::uint64_t transaction) = 0;
+
     virtual std::optional<agent_row> find_agent(std::string_view id) = 0;
     virtual std::optional<agent_row> agent_with(std::int64_t number) = 0;
     //! Agents that have content, by id.
@@ -141,7 +147,10 @@ public:
     //! Those that are erased or have garbage, by number.
     virtual std::vector<agent_row> agents_to_sweep(std::int64_t after, std::size_t limit) = 0;
     virtual std::int64_t add_agent(std::string_view id) = 0;
+    //! Everything but the id, which never changes.
     virtual void put_agent(const agent_row& row) = 0;
+    //! Erased: nobody finds it by its id any more.
+    virtual void take_id_from_agent(std::int64_t number) = 0;
     virtual void remove_agent(std::int64_t number) = 0;
 
     virtual std::optional<scope_row> find_scope(std::int64_t agent, std::string_view scope) = 0;
@@ -158,7 +167,8 @@ public:
     virtual std::int64_t count_checkpoints(std::int64_t agent, std::string_view scope) = 0;
     //! 0 if there is none.
     virtual std::int64_t newest_sequence(std::int64_t agent, std::string_view scope) = 0;
-    virtual void insert_checkpoint(const checkpoint_row& row) = 0;
+    //! Returns false, and does nothing, if the key exists.
+    virtual bool insert_checkpoint(const checkpoint_row& row) = 0;
     //! Found by agent and sequence.
     virtual void update_checkpoint(const checkpoint_row& row) = 0;
     virtual void remove_checkpoint(std::int64_t agent, std::int64_t sequence) = 0;

@@ -303,6 +303,7 @@ std::optional<std::int64_t> condemn_agent(tables& in, std::string_view agent_id,
     }
     agent->id.clear();
     agent->has_garbage = true;
+    in.take_id_from_agent(agent->number);
     in.put_agent(seal(*agent));
     return agent->number;
 }

@@ -31,7 +31,10 @@ public:
             progress_(done_);
     }
 
-    void report(checkpoint_key key, std::string what) { damages_.push_back({std::move(key), std::move(what)}); }
+    void report(checkpoint_key key, std::string what)
+    {
+        damages_.push_back({std::move(key), std::move(what)});
+    }
 
     verify_report end()
     {

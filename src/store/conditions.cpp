@@ -60,8 +60,8 @@ void fail_unknown_before(const query& wanted)
 
 void fail_ambiguous_id(std::string_view id)
 {
-    throw error(errc::conflict, "checkpoint " + quoted(id) +
-                                    " exists for several agents or scopes; name agent and scope");
+    throw error(errc::conflict,
+                "checkpoint " + quoted(id) + " exists for several agents or scopes; name agent and scope");
 }
 
 void fail_nothing_to_copy(std::string_view from)

@@ -65,7 +65,7 @@ struct conversation_node {
     const conversation_node* previous; // owned: holds one reference
     const conversation_node* jump = nullptr;
     mutable std::atomic<std::size_t> references = 1;
-    mutable std::atomic<std::uint64_t> place = 0; // where it is stored, see mark_stored
+    mutable std::atomic<std::uint64_t> place = 0;             // where it is stored, see mark_stored
     mutable std::atomic<const stored_prefix*> home = nullptr; // see conversation_access; owns one reference
     mutable std::atomic<const prefix_cell*> elsewhere = nullptr;
     std::size_t length = 1;
@@ -156,8 +156,8 @@ void mark_stored(const conversation& chat, std::uint64_t place) noexcept
 }
 
 // Where messages are stored. A message that is loaded or saved first keeps the place in `home`; most live in
-// one store and one agent. A conversation that goes to a second place (a fork, another store) leaves a cell at
-// its newest message there. Both are only ever added, so that other threads may look while one adds.
+// one store and one agent. A conversation that goes to a second place (a fork, another store) leaves a cell
+// at its newest message there. Both are only ever added, so that other threads may look while one adds.
 
 namespace {
 

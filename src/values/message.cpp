@@ -8,6 +8,7 @@
 #include <waymark/message.hpp>
 
 #include <boost/json/array.hpp>
+#include <boost/json/serialize.hpp>
 
 #include <algorithm>
 #include <array>
@@ -363,6 +364,81 @@ void tag_invoke(json::value_from_tag, json::value& to, const message& from)
         object["timestamp"] = detail::to_rfc3339(fields.timestamp);
     for (const auto& member : fields.extra)
         object.insert_or_assign(member.key(), member.value());
+}
+
+namespace {
+
+//! Writes an object's members one after the other.
+class object_text {
+public:
+    explicit object_text(std::size_t about) { text_.reserve(about); }
+
+    void add(std::string_view key, std::string_view value)
+    {
+        text_ += text_.empty() ? '{' : ',';
+        append_quoted(key);
+        text_ += ':';
+        append_quoted(value);
+    }
+
+    std::string finish() &&
+    {
+        text_ += '}';
+        return std::move(text_);
+    }
+
+private:
+    void append_quoted(std::string_view text)
+    {
+        text_ += '"';
+        std::size_t plain = 0; // where the part begins that needs no escape
+        for (std::size_t i = 0; i < text.size(); ++i) {
+            const auto c = static_cast<unsigned char>(text[i]);
+            if (c >= 0x20 && c != '"' && c != '\\')
+                continue;
+            text_.append(text, plain, i - plain);
+            append_escaped(c);
+            plain = i + 1;
+        }
+        text_.append(text, plain, text.size() - plain);
+        text_ += '"';
+    }
+
+    void append_escaped(unsigned char c)
+    {
+        static constexpr std::string_view from = "\"\\\b\f\n\r\t", to = "\"\\bfnrt",
+                                          digits = "0123456789abcdef";
+        text_ += '\\';
+        if (const auto found = from.find(static_cast<char>(c)); found != std::string_view::npos) {
+            text_ += to[found];
+            return;
+        }
+        text_ += "u00";
+        text_ += digits[c >> 4];
+        text_ += digits[c & 0xf];
+    }
+
+    std::string text_;
+};
+
+} // namespace
+
+std::string detail::message_access::to_json(const message& value)
+{
+    const auto& fields = *value.data_;
+    if (!fields.tool_calls.empty() || !fields.extra.empty()) // which may stand for a member
+        return json::serialize(json::value_from(value));
+    object_text text(fields.content.size() + 160);
+    if (!fields.id.empty())
+        text.add("id", fields.id);
+    if (fields.role != role::other)
+        text.add("role", role_names[static_cast<std::size_t>(fields.role)]);
+    text.add("content", fields.content);
+    if (!fields.tool_call_id.empty())
+        text.add("tool_call_id", fields.tool_call_id);
+    if (fields.timestamp != timestamp{})
+        text.add("timestamp", detail::to_rfc3339(fields.timestamp));
+    return std::move(text).finish();
 }
 
 message tag_invoke(json::value_to_tag<message>, const json::value& from)

@@ -1,5 +1,5 @@
-//! What messages and conversations remember for stores: a message its digest, a conversation where its messages
-//! are stored. Only memory: nothing here decides what is equal, and losing it costs time, not data.
+//! What messages and conversations remember for stores: a message its digest, a conversation where its
+//! messages are stored. Only memory: nothing here decides what is equal, and losing it costs time, not data.
 #pragma once
 
 #include <waymark/conversation.hpp>
@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace waymark::detail {
@@ -98,6 +99,8 @@ struct conversation_access {
 
 struct message_access {
     static const digest_memory& digest_of(const message& value) noexcept;
+    //! The text of `boost::json::value_from(value)`, without making that value.
+    static std::string to_json(const message& value);
 };
 
 } // namespace waymark::detail

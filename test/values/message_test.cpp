@@ -170,3 +170,22 @@ TEST_CASE("tokens are estimated from the text")
     CHECK(message::user(std::string(400, 'x')).estimated_tokens() == 104);
     CHECK(message::assistant("", {tool_call("id", "name", std::string(94, 'x'))}).estimated_tokens() == 29);
 }
+
+TEST_CASE("a message is written for stores as Boost.JSON writes it")
+{
+    std::string every_byte;
+    for (char c = 1; c > 0 && c < 127; ++c)
+        every_byte += c;
+    every_byte += std::string("\0", 1) + "\x7f\u00e4\u20ac\U0001f600";
+    const std::vector<message> messages = {
+        message::user(""),
+        message::system(every_byte),
+        message::tool_result("call \"1\"\n", every_byte),
+        message::assistant("text", {tool_call("c", "name", {{"x", every_byte}})}),
+        message::user("extra").with_extra("cache", true),
+        message::user("no id").with_id("").with_timestamp({}),
+        json::value_to<message>(json::parse(R"({"role": "critic", "content": [{"text": "parts"}]})")),
+    };
+    for (const auto& value : messages)
+        CHECK(detail::message_access::to_json(value) == json::serialize(json::value_from(value)));
+}

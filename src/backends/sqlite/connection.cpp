@@ -1,7 +1,6 @@
 #include "connection.hpp"
 
 #include <sqlite3.h>
-
 #include <utility>
 
 namespace waymark::sqlite {
@@ -145,8 +144,8 @@ std::optional<std::string> statement::optional_text(int column) const
 
 connection::connection(const std::string& path, int flags)
 {
-    const auto code = sqlite3_open_v2(path.c_str(), &db_, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE,
-                                      nullptr);
+    const auto code =
+        sqlite3_open_v2(path.c_str(), &db_, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, nullptr);
     if (code == SQLITE_OK)
         return;
     const database_error failure(db_, code, "'" + path + "' could not be opened");

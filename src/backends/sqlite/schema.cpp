@@ -2,14 +2,12 @@
 
 #include "../../values/text.hpp"
 
-#include <sqlite3.h>
-
 #include <array>
 #include <fstream>
+#include <sqlite3.h>
 #include <thread>
 
 namespace waymark::sqlite {
-
 
 namespace {
 
@@ -29,7 +27,6 @@ constexpr std::array<const char*, format_version> migrations = {
         changes INTEGER NOT NULL,
         has_garbage INTEGER NOT NULL,
         checksum BLOB NOT NULL);
-    CREATE INDEX agents_to_sweep ON agents (number) WHERE has_garbage;
     CREATE TABLE scopes (
         agent INTEGER NOT NULL,
         scope TEXT NOT NULL,
@@ -139,8 +136,9 @@ void require_ours(connection& db, const std::string& path, const identity& found
         refuse(path, "is a SQLite database of another program (tables: " + detail::quoted(names) + ")");
     }
     if (found.format > format_version)
-        throw error(errc::unsupported_format, detail::quoted(path) + " has format " + std::to_string(found.format) +
-                                                  ", this library knows " + std::to_string(format_version));
+        throw error(errc::unsupported_format, detail::quoted(path) + " has format " +
+                                                  std::to_string(found.format) + ", this library knows " +
+                                                  std::to_string(format_version));
     const auto foreign = db.text("SELECT type || ' ' || name FROM sqlite_schema "
                                  "WHERE type NOT IN ('table', 'index') LIMIT 1");
     if (!foreign.empty())
@@ -182,8 +180,8 @@ void until_free(const sqlite_options& options, Action action)
 
 std::unique_ptr<connection> connect(const std::string& path, const sqlite_options& options, role purpose)
 {
-    const auto flags = purpose == role::writer ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE
-                                               : SQLITE_OPEN_READWRITE;
+    const auto flags =
+        purpose == role::writer ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READWRITE;
     auto db = std::make_unique<connection>(path, flags);
     sqlite3_busy_timeout(db->get(), static_cast<int>(options.busy_timeout().count()));
     // The file is data. Nothing in it is run, and nothing but SQL changes its inner structure.
@@ -206,8 +204,8 @@ void prepare_schema(connection& db, const std::string& path, const sqlite_option
             db.run("PRAGMA page_size = 8192; PRAGMA auto_vacuum = INCREMENTAL");
         const auto mode = db.text("PRAGMA journal_mode = WAL");
         if (mode != "wal" && mode != "memory")
-            throw error(errc::io, detail::quoted(path) + " cannot use a write-ahead log here (mode " + detail::quoted(mode) +
-                                      "); put it on a local file system");
+            throw error(errc::io, detail::quoted(path) + " cannot use a write-ahead log here (mode " +
+                                      detail::quoted(mode) + "); put it on a local file system");
         db.run(options.durability() == durability::full ? "PRAGMA synchronous = FULL"
                                                         : "PRAGMA synchronous = NORMAL");
         db.run(options.secure_erase() ? "PRAGMA secure_delete = ON" : "PRAGMA secure_delete = OFF");

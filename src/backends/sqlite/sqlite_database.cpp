@@ -13,10 +13,11 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// From this length on the log is written back, beside the writer. When it is four times as long, the writer
-// has outrun that: it waits once, and the log begins anew.
-constexpr int log_pages_to_check = 1000;
-constexpr int log_pages_to_wait = 4 * log_pages_to_check;
+// From this length on the log is written back into the file. Not before: pages that many saves change are
+// written back once for all of them.
+constexpr int longest_log = 1000; // pages
+// After so long without a commit the log is emptied, too.
+constexpr auto idle_time = std::chrono::seconds(1);
 
 constexpr std::size_t most_idle_readers = 8;
 
@@ -58,6 +59,8 @@ sqlite_database::sqlite_database(const fs::path& path, const sqlite_options& opt
         },
         this);
     keeper_connection_ = connect(path_, options_, role::reader);
+    keeper_connection_->number("SELECT count(*) FROM sqlite_schema"); // it knows of the log only now
+    sqlite3_busy_timeout(keeper_connection_->get(), 0);
     keeper_ = std::jthread([this](const std::stop_token& stop) { keep_log_short(stop); });
 }
 
@@ -109,9 +112,12 @@ void sqlite_database::write(const std::function<void(storage::tables&)>& body)
     require_usable();
     {
         transaction work(*writer_, "BEGIN IMMEDIATE");
-        sqlite_tables tables(*writer_);
+        const auto version = writer_->number("PRAGMA data_version");
+        const bool alone = std::exchange(seen_version_, version) == version;
+        sqlite_tables tables(*writer_, ++last_transaction_, alone ? last_committed_ : 0);
         body(tables);
         commit(work);
+        last_committed_ = last_transaction_;
     }
     after_commit();
 }
@@ -144,13 +150,13 @@ void sqlite_database::after_commit()
         }
         folder_is_synced_ = true;
     }
-    if (log_pages_ < log_pages_to_check)
-        return;
-    {
-        const std::lock_guard lock(keeper_mutex_);
-        keeper_has_work_ = true;
-    }
-    keeper_wakes_.notify_one();
+    const std::lock_guard lock(keeper_mutex_);
+    const bool was_empty =
+        std::exchange(log_state_, log_pages_ < longest_log ? log_state::used : log_state::long_enough) ==
+        log_state::empty;
+    ++commits_;
+    if (was_empty || log_state_ == log_state::long_enough)
+        keeper_wakes_.notify_one();
 }
 
 std::unique_ptr<connection> sqlite_database::take_reader()
@@ -177,33 +183,43 @@ void sqlite_database::give_back(std::unique_ptr<connection> reader)
 
 void sqlite_database::keep_log_short(const std::stop_token& stop)
 {
-    for (;;) {
-        {
-            std::unique_lock lock(keeper_mutex_);
-            keeper_wakes_.wait(lock, stop, [this] { return keeper_has_work_; });
-            if (stop.stop_requested())
-                return;
-            keeper_has_work_ = false;
-        }
-        checkpoint_log();
-        if (log_pages_ < log_pages_to_wait)
-            continue;
-        const std::lock_guard lock(writer_mutex_); // nothing is added while this one runs
-        checkpoint_log();
+    std::unique_lock lock(keeper_mutex_);
+    while (keeper_wakes_.wait(lock, stop, [this] { return log_state_ != log_state::empty; })) {
+        const auto seen = commits_;
+        keeper_wakes_.wait_for(lock, stop, idle_time,
+                               [this] { return log_state_ == log_state::long_enough; });
+        if (stop.stop_requested())
+            return;
+        const bool is_long = log_state_ == log_state::long_enough;
+        if (!is_long && seen != commits_)
+            continue; // not idle
+        log_state_ = log_state::empty;
+        lock.unlock();
+        write_log_back(is_long ? SQLITE_CHECKPOINT_PASSIVE : SQLITE_CHECKPOINT_TRUNCATE);
+        lock.lock();
     }
 }
 
-//! Writes the log back into the file as far as no reader needs it, so that the next transaction begins it anew.
-//! Waits for nobody. Returns whether all of it is written.
-bool sqlite_database::checkpoint_log()
+//! Most of it beside the writer, then the rest while nothing is added, so that the next transaction begins
+//! the log anew. Where a reader still needs a part, that part stays until the next time.
+void sqlite_database::write_log_back(int mode)
 {
-    int pages = 0, done = 0;
-    const auto code = sqlite3_wal_checkpoint_v2(keeper_connection_->get(), nullptr, SQLITE_CHECKPOINT_PASSIVE,
-                                                &pages, &done);
+    const std::lock_guard log_lock(log_mutex_);
+    checkpoint_log(SQLITE_CHECKPOINT_PASSIVE);
+    const std::lock_guard writer_lock(writer_mutex_);
+    checkpoint_log(mode);
+}
+
+void sqlite_database::checkpoint_log(int mode)
+{
+    if (poisoned_)
+        return;
+    const auto code = sqlite3_wal_checkpoint_v2(keeper_connection_->get(), nullptr, mode, nullptr, nullptr);
+    // Busy: someone else does it, or reads. Full: the log stays, and commits will tell.
     if ((code & 0xff) == SQLITE_IOERR || (code & 0xff) == SQLITE_CORRUPT)
         poison("the log could not be written back (" +
-               database_error(keeper_connection_->get(), code, detail::quoted(path_)).details().message() + ")");
-    return code == SQLITE_OK && pages == done;
+               database_error(keeper_connection_->get(), code, detail::quoted(path_)).details().message() +
+               ")");
 }
 
 std::uint64_t sqlite_database::shrink()
@@ -219,9 +235,9 @@ std::uint64_t sqlite_database::shrink()
             writer_->use("PRAGMA incremental_vacuum(256)").run();
         after = static_cast<std::uint64_t>(writer_->number("PRAGMA page_count"));
         more = after < pages;
-        if (!more && !is_in_memory())
-            checkpoint_log(); // shortens the file
     }
+    if (!is_in_memory())
+        write_log_back(SQLITE_CHECKPOINT_TRUNCATE); // shortens the file
     return (before - after) * page_size;
 }
 

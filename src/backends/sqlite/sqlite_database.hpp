@@ -41,15 +41,19 @@ private:
     void give_back(std::unique_ptr<connection> reader);
 
     void keep_log_short(const std::stop_token& stop);
-    bool checkpoint_log();
+    void write_log_back(int mode);
+    void checkpoint_log(int mode);
 
     const std::string path_;
     const sqlite_options options_;
     std::size_t largest_value_ = 0;
 
     std::mutex writer_mutex_;
-    std::unique_ptr<connection> writer_; // guarded by writer_mutex_
-    bool folder_is_synced_ = false;      // guarded by writer_mutex_
+    std::unique_ptr<connection> writer_; // guarded by writer_mutex_, as is what follows
+    std::uint64_t last_transaction_ = 0;
+    std::uint64_t last_committed_ = 0;
+    std::int64_t seen_version_ = 0; // changes when another process or connection has written
+    bool folder_is_synced_ = false;
 
     std::mutex readers_mutex_;
     std::vector<std::unique_ptr<connection>> idle_readers_;
@@ -58,11 +62,13 @@ private:
     std::string failure_; // why nothing goes any more; empty: all is well
     std::atomic<bool> poisoned_ = false;
 
-    std::unique_ptr<connection> keeper_connection_;
-    std::mutex keeper_mutex_;
+    int log_pages_ = 0;                             // guarded by writer_mutex_
+    std::mutex log_mutex_;                          // taken before writer_mutex_
+    std::unique_ptr<connection> keeper_connection_; // guarded by log_mutex_
+    std::mutex keeper_mutex_;                       // guards what follows
     std::condition_variable_any keeper_wakes_;
-    bool keeper_has_work_ = false;
-    std::atomic<int> log_pages_ = 0;
+    enum class log_state { empty, used, long_enough } log_state_ = log_state::empty;
+    std::uint64_t commits_ = 0;
     std::jthread keeper_; // last: it uses the members above
 };
 

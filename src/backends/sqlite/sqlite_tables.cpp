@@ -1,9 +1,8 @@
 #include "sqlite_tables.hpp"
 
-#include <sqlite3.h>
-
 #include <algorithm>
 #include <limits>
+#include <sqlite3.h>
 
 namespace waymark::sqlite {
 
@@ -95,13 +94,10 @@ std::int64_t sqlite_tables::add_agent(std::string_view id)
 
 void sqlite_tables::put_agent(const agent_row& row)
 {
-    auto changed = db_.use("UPDATE agents SET id = ?, last_sequence = ?, next_message = ?, next_object = ?, "
-                           "sweeps = ?, changes = ?, has_garbage = ?, checksum = ? WHERE number = ?");
-    if (row.id.empty())
-        changed.bind_null();
-    else
-        changed.bind(row.id);
-    changed.bind(row.last_sequence)
+    db_.use(
+           "UPDATE agents SET last_sequence = ?, next_message = ?, next_object = ?, sweeps = ?, changes = ?, "
+           "has_garbage = ?, checksum = ? WHERE number = ?")
+        .bind(row.last_sequence)
         .bind(row.next_message)
         .bind(row.next_object)
         .bind(row.sweeps)
@@ -110,6 +106,11 @@ void sqlite_tables::put_agent(const agent_row& row)
         .bind_blob(row.check)
         .bind(row.number)
         .run();
+}
+
+void sqlite_tables::take_id_from_agent(std::int64_t number)
+{
+    db_.use("UPDATE agents SET id = NULL WHERE number = ?").bind(number).run();
 }
 
 void sqlite_tables::remove_agent(std::int64_t number)
@@ -268,14 +269,16 @@ std::int64_t sqlite_tables::newest_sequence(std::int64_t agent, std::string_view
     return found.bind(agent).bind(scope).step() ? found.number(0) : 0;
 }
 
-void sqlite_tables::insert_checkpoint(const checkpoint_row& row)
+bool sqlite_tables::insert_checkpoint(const checkpoint_row& row)
 {
     auto added = db_.use("INSERT INTO checkpoints (agent, sequence, scope, id, parent, name, iteration, "
                          "created_at, messages, metadata, chain, body, pinned, stored_bytes, checksum) "
-                         "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+                         "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
+                         "ON CONFLICT (id, agent, scope) DO NOTHING");
     added.bind(row.agent).bind(row.sequence);
     bind_content(added, row);
     added.run();
+    return sqlite3_changes(db_.get()) > 0;
 }
 
 void sqlite_tables::update_checkpoint(const checkpoint_row& row)

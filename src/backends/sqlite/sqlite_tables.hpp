@@ -8,7 +8,14 @@ namespace waymark::sqlite {
 
 class sqlite_tables final : public storage::tables {
 public:
-    explicit sqlite_tables(connection& db) noexcept : db_(db) {}
+    //! `follows`: the transaction that was committed right before this one, 0 if that is not known.
+    explicit sqlite_tables(connection& db, std::uint64_t number = 0, std::uint64_t follows = 0) noexcept
+        : db_(db), number_(number), follows_(follows)
+    {
+    }
+
+    std::uint64_t number() const noexcept override { return number_; }
+    bool follows(std::uint64_t transaction) override { return transaction != 0 && transaction == follows_; }
 
     std::optional<storage::agent_row> find_agent(std::string_view id) override;
     std::optional<storage::agent_row> agent_with(std::int64_t number) override;
@@ -16,6 +23,7 @@ public:
     std::vector<storage::agent_row> agents_to_sweep(std::int64_t after, std::size_t limit) override;
     std::int64_t add_agent(std::string_view id) override;
     void put_agent(const storage::agent_row& row) override;
+    void take_id_from_agent(std::int64_t number) override;
     void remove_agent(std::int64_t number) override;
 
     std::optional<storage::scope_row> find_scope(std::int64_t agent, std::string_view scope) override;
@@ -31,7 +39,7 @@ public:
                           const storage::visitor<storage::checkpoint_row>& visit) override;
     std::int64_t count_checkpoints(std::int64_t agent, std::string_view scope) override;
     std::int64_t newest_sequence(std::int64_t agent, std::string_view scope) override;
-    void insert_checkpoint(const storage::checkpoint_row& row) override;
+    bool insert_checkpoint(const storage::checkpoint_row& row) override;
     void update_checkpoint(const storage::checkpoint_row& row) override;
     void remove_checkpoint(std::int64_t agent, std::int64_t sequence) override;
 
@@ -66,6 +74,8 @@ public:
 
 private:
     connection& db_;
+    std::uint64_t number_;
+    std::uint64_t follows_;
 };
 
 } // namespace waymark::sqlite
