@@ -6,11 +6,13 @@
 #include <waymark/checkpoint.hpp>
 #include <waymark/conversation.hpp>
 #include <waymark/error.hpp>
+#include <waymark/file_store.hpp>
 #include <waymark/limits.hpp>
 #include <waymark/memory_store.hpp>
 #include <waymark/message.hpp>
 #include <waymark/query.hpp>
 #include <waymark/retention.hpp>
+#include <waymark/sqlite_store.hpp>
 #include <waymark/step.hpp>
 #include <waymark/store.hpp>
 #include <waymark/strategy.hpp>

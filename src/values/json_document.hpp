@@ -39,6 +39,7 @@ class object_reader {
 public:
     //! @throws waymark::error `invalid_argument` if `value` is not an object.
     object_reader(const boost::json::value& value, std::string what);
+    object_reader(boost::json::value&& temporary, std::string what) = delete; // it refers to the value
 
     //! Null when it is absent.
     const boost::json::value* find(std::string_view key) const;

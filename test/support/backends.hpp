@@ -3,6 +3,7 @@
 
 #include "temporary_folder.hpp"
 
+#include <waymark/file_store.hpp>
 #include <waymark/memory_store.hpp>
 #include <waymark/sqlite_store.hpp>
 #include <waymark/testing/conformance.hpp>
@@ -57,6 +58,7 @@ inline std::vector<testing::backend_under_test> all_backends()
         {"memory", [] { return std::make_shared<memory_store>(); }},
         {"SQLite in memory", [] { return sqlite_store::in_memory(); }},
         on_disk<sqlite_store>("SQLite", "store.db"),
+        on_disk<file_store>("files", "store"),
     };
 }
 

@@ -1,0 +1,110 @@
+//! What the folders hold: agents, their files, and what the files say.
+#pragma once
+
+#include "documents.hpp"
+
+#include <waymark/checkpoint.hpp>
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace waymark::file {
+
+//! Our own things in a folder. No id is spelled like this.
+inline constexpr const char* reserved_folder = ".waymark";
+inline constexpr const char* suffix = ".json";
+
+//! Tells whether a file is still the one that was read.
+struct file_stamp {
+    std::uint64_t inode = 0;
+    std::uint64_t bytes = 0;
+    std::int64_t changed_at = 0;
+
+    friend bool operator==(const file_stamp&, const file_stamp&) = default;
+};
+
+struct checkpoint_file {
+    std::filesystem::path path;
+    file_stamp stamp;
+    checkpoint_header header; // with damage() if the file cannot be read
+    bool has_sequence = true; // false: a damaged file that does not tell
+};
+
+struct step_file {
+    std::filesystem::path path;
+    step_document content;
+    std::optional<std::string> damage;
+};
+
+struct scope_files {
+    std::map<std::string, checkpoint_file, std::less<>> checkpoints; // by id
+    std::map<std::string, step_file, std::less<>> steps;             // by key
+
+    bool empty() const noexcept { return checkpoints.empty() && steps.empty(); }
+    checkpoint_file* find(std::string_view id);
+    //! The highest sequence. Null if there is none.
+    const checkpoint_file* head() const;
+    //! Oldest first.
+    std::vector<const checkpoint_file*> in_order() const;
+};
+
+struct agent_files {
+    //! The first is the one to write to; another may be there in the spelling of another program.
+    std::vector<std::filesystem::path> folders;
+    agent_document record;
+    bool has_record = false;
+    std::map<std::string, scope_files, std::less<>> scopes;
+
+    bool empty() const noexcept;
+    std::uint64_t count() const noexcept;
+    scope_files* find_scope(std::string_view scope);
+    checkpoint_file* find(std::string_view scope, std::string_view id);
+    std::int64_t last_sequence() const noexcept;
+
+    std::filesystem::path reserved() const { return folders.front() / reserved_folder; }
+    std::filesystem::path record_path() const { return reserved() / "agent.json"; }
+    std::filesystem::path folder_of(std::string_view scope) const;
+    std::filesystem::path path_of(std::string_view scope, std::string_view id) const;
+    std::filesystem::path path_of_step(std::string_view scope, std::string_view key) const;
+};
+
+//! Reads folders when they are first needed.
+class catalog {
+public:
+    explicit catalog(std::filesystem::path root) : root_(std::move(root)) {}
+
+    //! Null if there is no such agent.
+    agent_files* find(std::string_view agent_id);
+    //! An agent without folders if there is none yet.
+    agent_files& find_or_add(std::string_view agent_id);
+    //! All that have a folder, by id.
+    std::vector<std::string> agents();
+
+    void forget(std::string_view agent_id);
+    void remove(std::string_view agent_id);
+    //! Looks at all folders again; files that did not change are not read again.
+    void look_again();
+
+private:
+    struct known_agent {
+        agent_files files;
+        bool is_read = false;
+    };
+    void list_agents();
+    std::optional<std::string> agent_of(const std::filesystem::path& folder) const;
+    void read(known_agent& agent, const std::string& agent_id) const;
+
+    std::filesystem::path root_;
+    bool is_listed_ = false;
+    std::map<std::string, known_agent, std::less<>> agents_;
+};
+
+//! None if it is not there. @throws waymark::error `io`
+std::optional<file_stamp> stamp_of(const std::filesystem::path& path);
+
+} // namespace waymark::file

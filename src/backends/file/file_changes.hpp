@@ -1,0 +1,35 @@
+//! Several new files that appear together: written and synced aside, then renamed, then their folders synced.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+
+namespace waymark::file {
+
+class file_changes {
+public:
+    //! Temporaries are made in `aside`, on the same file system.
+    explicit file_changes(std::filesystem::path aside) : aside_(std::move(aside)) {}
+    file_changes(const file_changes&) = delete;
+    file_changes& operator=(const file_changes&) = delete;
+    //! What was not published is removed.
+    ~file_changes();
+
+    //! Writes content that will be at `target`, and makes its folder. Nothing is visible yet.
+    //! @throws waymark::error `io`
+    void write(const std::filesystem::path& target, std::string_view content);
+    //! Where the content of a path is: aside, or in its place.
+    const std::filesystem::path& current(const std::filesystem::path& target) const;
+    //! Makes everything visible and durable.
+    //! @throws waymark::error `io`: some of it may be visible, and it is not known what is durable.
+    void publish();
+
+private:
+    std::filesystem::path aside_;
+    std::map<std::filesystem::path, std::filesystem::path> temporaries_; // by target
+};
+
+} // namespace waymark::file
