@@ -92,6 +92,8 @@ public:
     checkpoint& with_sequence(std::int64_t sequence) & noexcept;
     checkpoint&& with_sequence(std::int64_t sequence) && noexcept;
 
+    //! The payload of the state, O(1).
+    std::size_t state_bytes() const noexcept { return state_ ? state_->bytes : 0; }
     //! The payload of everything but the messages, O(1) in the state.
     std::size_t bytes_besides_conversation() const noexcept;
     //! True when the two hold the same state object in memory, so that comparing it is not needed.
@@ -129,6 +131,8 @@ private:
 //! time that RFC 3339 cannot write, nesting and sizes beyond `bounds`. Backends call it for each request.
 //! @throws waymark::error `invalid_argument`, naming the member.
 void validate(const checkpoint& checkpoint, const limits& bounds = {});
+//! The part of it that concerns the sizes of messages and state, O(1).
+void validate_sizes(const checkpoint& checkpoint, const limits& bounds);
 //! The part of it that concerns an id (of an agent or checkpoint) or a step's key; `what` names it.
 void validate_id(std::string_view id, std::string_view what);
 //! The part of it that concerns a scope or a name, which may be empty.

@@ -66,6 +66,7 @@ public:
     std::uint64_t compact() override;
     store_stats stats() override;
     std::size_t write_lanes() const noexcept override;
+    const limits& bounds() const noexcept override;
 
 private:
     class impl;

@@ -68,11 +68,12 @@ struct pace {
 };
 
 struct engine::impl {
-    impl(std::shared_ptr<store> chosen, const async_options& bounds, std::size_t lanes)
+    impl(std::shared_ptr<store> chosen, const async_options& chosen_options, std::size_t lanes)
         : backend(std::move(chosen)),
-          options(bounds),
-          writes(lanes, bounds),
-          reads(1, bounds),
+          bounds(backend->bounds()),
+          options(chosen_options),
+          writes(lanes, chosen_options),
+          reads(1, chosen_options),
           wanted(lanes, 1),
           lane_ready(lanes)
     {
@@ -99,6 +100,7 @@ struct engine::impl {
     void close() noexcept;
 
     std::shared_ptr<store> backend; // let go when the engine is closed
+    const limits bounds; // the backend's
     const async_options options;
     const std::uint64_t place = next_place();
     std::atomic<std::uint64_t> last_ticket = 0;
@@ -340,6 +342,7 @@ void engine::submit(job& submitted) noexcept
     try {
         if (submitted.what == job::kind::save) {
             const auto& wanted = static_cast<save_job&>(submitted).request().checkpoint();
+            validate_sizes(wanted, impl_->bounds);
             submitted.bytes =
                 unstored_bytes(wanted.conversation(), impl_->place) + wanted.bytes_besides_conversation();
         }
@@ -355,6 +358,9 @@ void engine::submit(job& submitted) noexcept
             details = describe(queue.figures());
         } else
             impl_->wake_lanes();
+    } catch (const error& failure) {
+        refusal = failure.code();
+        details = failure.details().message();
     } catch (const std::bad_alloc&) {
         refusal = std::make_error_code(std::errc::not_enough_memory);
     }

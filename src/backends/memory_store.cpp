@@ -435,4 +435,9 @@ std::size_t memory_store::write_lanes() const noexcept
     return 1;
 }
 
+const limits& memory_store::bounds() const noexcept
+{
+    return impl_->options.limits();
+}
+
 } // namespace waymark

@@ -23,6 +23,16 @@ std::optional<scope_row> intact_scope(std::optional<scope_row> found)
     return found;
 }
 
+std::optional<scope_row> intact_scope(tables& from, const agent_row& agent, std::string_view scope)
+{
+    auto found = intact_scope(from.find_scope(agent.number, scope));
+    if (!found && from.count_scopes(agent.number) != agent.scopes)
+        throw error(errc::corrupt, "agent " + quoted(agent.id) + " should have " +
+                                       std::to_string(agent.scopes) +
+                                       " scopes; the record of one is missing");
+    return found;
+}
+
 namespace {
 
 constexpr std::size_t most_known = 10'000;
@@ -56,7 +66,7 @@ ledger::entry<scope_row>& ledger::look_up(const agent_row& agent, std::string_vi
     const std::pair key(agent.number, std::string(scope));
     if (const auto known = scopes_.find(key); known != scopes_.end())
         return known->second;
-    auto found = intact_scope(tables_->find_scope(agent.number, scope));
+    auto found = intact_scope(*tables_, agent, scope);
     auto& added = scopes_[key];
     added.exists = found.has_value();
     if (found)
@@ -87,9 +97,10 @@ agent_row& ledger::change_agent(std::string_view id)
     return found.row;
 }
 
-scope_row& ledger::change_scope(const agent_row& agent, std::string_view scope)
+scope_row& ledger::change_scope(agent_row& agent, std::string_view scope)
 {
     auto& found = look_up(agent, scope);
+    found.owner = &agent;
     found.row.agent = agent.number;
     found.row.scope = scope;
     found.changed = true;
@@ -98,22 +109,22 @@ scope_row& ledger::change_scope(const agent_row& agent, std::string_view scope)
 
 void ledger::write()
 {
+    for (auto& [key, known] : scopes_) {
+        if (!std::exchange(known.changed, false))
+            continue;
+        const bool stays = known.row.checkpoints != 0 || known.row.steps != 0;
+        if (stays)
+            tables_->put_scope(seal(known.row));
+        else
+            tables_->remove_scope(known.row.agent, known.row.scope);
+        known.owner->scopes += (stays ? 1 : 0) - (known.exists ? 1 : 0);
+        known.exists = stays;
+    }
     for (auto& [id, known] : agents_)
         if (std::exchange(known.changed, false)) {
             tables_->put_agent(seal(known.row));
             known.exists = true;
         }
-    for (auto& [key, known] : scopes_) {
-        if (!std::exchange(known.changed, false))
-            continue;
-        if (known.row.checkpoints == 0 && known.row.steps == 0) {
-            tables_->remove_scope(known.row.agent, known.row.scope);
-            known.exists = false;
-        } else {
-            tables_->put_scope(seal(known.row));
-            known.exists = true;
-        }
-    }
 }
 
 } // namespace waymark::storage

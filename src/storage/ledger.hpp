@@ -25,9 +25,9 @@ public:
 
     //! To be changed; made if there is none.
     agent_row& change_agent(std::string_view id);
-    scope_row& change_scope(const agent_row& agent, std::string_view scope);
+    scope_row& change_scope(agent_row& agent, std::string_view scope);
 
-    //! Writes what was changed. Scopes without content go.
+    //! Writes what was changed. Scopes without content go, and agents count those that stay.
     void write();
 
 private:
@@ -36,6 +36,7 @@ private:
         Row row;
         bool exists = false;
         bool changed = false;
+        agent_row* owner = nullptr; // of a scope that was changed
     };
     entry<agent_row>& look_up(std::string_view id);
     entry<scope_row>& look_up(const agent_row& agent, std::string_view scope);
@@ -49,5 +50,7 @@ private:
 //! The record, after a look at its checksum. @throws waymark::error `corrupt`
 std::optional<agent_row> intact_agent(std::optional<agent_row> found);
 std::optional<scope_row> intact_scope(std::optional<scope_row> found);
+//! None only if it is certain that there is none.
+std::optional<scope_row> intact_scope(tables& from, const agent_row& agent, std::string_view scope);
 
 } // namespace waymark::storage

@@ -63,7 +63,7 @@ void put_step(const step_request& request, ledger& records, tables& in, std::siz
                                                     " bytes as JSON, and the database holds at most " +
                                                     std::to_string(largest_value));
     }
-    const auto& agent = records.change_agent(wanted.agent_id());
+    auto& agent = records.change_agent(wanted.agent_id());
     row.agent = agent.number;
     row.scope = wanted.scope();
     row.key = wanted.key();

@@ -38,8 +38,10 @@ std::optional<agent_row> find_agent(tables& from, std::string_view id)
 //! Absence is certain only if nothing is missing that should be there.
 void require_complete(tables& from, const agent_row& agent, std::string_view scope)
 {
-    const auto record = intact_scope(from.find_scope(agent.number, scope));
-    const auto expected = record ? record->checkpoints : 0;
+    const auto record = intact_scope(from, agent, scope);
+    if (!record)
+        return;
+    const auto expected = record->checkpoints;
     const auto actual = from.count_checkpoints(agent.number, scope);
     if (expected != actual)
         throw error(errc::corrupt, "scope " + quoted(scope) + " of agent " + quoted(agent.id) +
@@ -52,8 +54,16 @@ void require_complete(tables& from, const agent_row& agent, std::string_view sco
 class table_store::impl {
 public:
     impl(std::unique_ptr<storage::database> opened, limits chosen)
-        : database(std::move(opened)), bounds(chosen), number(next_store_number())
+        : database(std::move(opened)),
+          bounds(within(chosen, database->largest_value())),
+          number(next_store_number())
     {
+    }
+
+    //! Text in JSON is at least as long as it is, so that what is beyond this can never be stored.
+    static limits within(limits chosen, std::size_t largest_value)
+    {
+        return chosen.with_max_message_bytes(std::min(chosen.max_message_bytes(), largest_value));
     }
 
     template <class Result>
@@ -155,7 +165,12 @@ public:
     static void require_complete_scopes(tables& from, const agent_row& agent, const query& wanted,
                                         std::map<std::string, std::int64_t>& seen)
     {
-        for (const auto& scope : from.scopes_of(agent.number)) {
+        const auto scopes = from.scopes_of(agent.number);
+        if (static_cast<std::int64_t>(scopes.size()) != agent.scopes)
+            throw error(errc::corrupt, "agent " + quoted(agent.id) + " should have " +
+                                           std::to_string(agent.scopes) + " scopes and has " +
+                                           std::to_string(scopes.size()));
+        for (const auto& scope : scopes) {
             if (wanted.scope() && scope.scope != *wanted.scope())
                 continue;
             intact_scope(scope);
@@ -254,11 +269,9 @@ std::optional<checkpoint> table_store::load_latest(std::string_view agent_id, st
         const auto agent = find_agent(from, agent_id);
         if (!agent)
             return std::nullopt;
-        const auto record = intact_scope(from.find_scope(agent->number, scope));
-        if (!record || record->head == 0) {
-            require_complete(from, *agent, scope);
+        const auto record = intact_scope(from, *agent, scope);
+        if (!record || record->head == 0)
             return std::nullopt;
-        }
         const auto row = from.checkpoint_at(agent->number, record->head);
         if (!row)
             throw error(errc::corrupt, "the newest checkpoint of agent " + quoted(agent_id) + ", scope " +
@@ -474,6 +487,11 @@ store_stats table_store::stats()
 std::size_t table_store::write_lanes() const noexcept
 {
     return impl_->database->write_lanes();
+}
+
+const limits& table_store::bounds() const noexcept
+{
+    return impl_->bounds;
 }
 
 } // namespace waymark::detail

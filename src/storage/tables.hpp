@@ -25,8 +25,9 @@ struct agent_row {
     std::int64_t last_sequence = 0;
     std::int64_t next_message = 1;
     std::int64_t next_object = 1;
-    std::int64_t sweeps =
-        0; // how often messages were removed: as long as it stands, known messages are there
+    std::int64_t scopes = 0; // how many records of scopes there are
+    // How often messages were removed. As long as it stands, messages that were there are there.
+    std::int64_t sweeps = 0;
     std::int64_t changes = 0; // how often a checkpoint was replaced or removed
     bool has_garbage = false; // something may be unreachable
     std::string check;
@@ -155,6 +156,7 @@ public:
 
     virtual std::optional<scope_row> find_scope(std::int64_t agent, std::string_view scope) = 0;
     virtual std::vector<scope_row> scopes_of(std::int64_t agent) = 0;
+    virtual std::int64_t count_scopes(std::int64_t agent) = 0;
     virtual void put_scope(const scope_row& row) = 0;
     virtual void remove_scope(std::int64_t agent, std::string_view scope) = 0;
 

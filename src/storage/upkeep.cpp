@@ -302,6 +302,7 @@ std::optional<std::int64_t> condemn_agent(tables& in, std::string_view agent_id,
         in.remove_scope(agent->number, scope.scope);
     }
     agent->id.clear();
+    agent->scopes = 0;
     agent->has_garbage = true;
     in.take_id_from_agent(agent->number);
     in.put_agent(seal(*agent));

@@ -27,6 +27,12 @@ save_options&& save_options::expect_head(std::optional<std::string> id) &&
 
 store::~store() = default;
 
+const limits& store::bounds() const noexcept
+{
+    static const limits defaults;
+    return defaults;
+}
+
 save_result store::save(const checkpoint& checkpoint, const save_options& options)
 {
     const save_request request(checkpoint, options);

@@ -209,8 +209,16 @@ void require_at_most(std::size_t bytes, std::size_t limit, std::string_view what
 
 } // namespace
 
+void validate_sizes(const checkpoint& checkpoint, const limits& bounds)
+{
+    require_at_most(checkpoint.conversation().largest_message_bytes(), bounds.max_message_bytes(),
+                    "a message", "max_message_bytes");
+    require_at_most(checkpoint.state_bytes(), bounds.max_state_bytes(), "state", "max_state_bytes");
+}
+
 void validate(const checkpoint& checkpoint, const limits& bounds)
 {
+    validate_sizes(checkpoint, bounds);
     validate_id(checkpoint.agent_id(), "the agent id");
     validate_label(checkpoint.scope(), "the scope");
     validate_id(checkpoint.id(), "the checkpoint id");
@@ -223,8 +231,6 @@ void validate(const checkpoint& checkpoint, const limits& bounds)
     require_at_most(detail::payload_bytes(checkpoint.metadata()), bounds.max_metadata_bytes(), "metadata",
                     "max_metadata_bytes");
     detail::check_json(checkpoint.metadata(), bounds.max_depth(), "metadata");
-    require_at_most(detail::payload_bytes(checkpoint.state()), bounds.max_state_bytes(), "state",
-                    "max_state_bytes");
     detail::check_json(checkpoint.state(), bounds.max_depth(), "state");
 
     // Messages were checked when they were made; their conversation keeps the maxima.
@@ -232,8 +238,6 @@ void validate(const checkpoint& checkpoint, const limits& bounds)
     require_at_most(detail::payload_bytes(chat.extra()), bounds.max_metadata_bytes(),
                     "what the conversation holds besides messages", "max_metadata_bytes");
     detail::check_json(chat.extra(), bounds.max_depth(), "the conversation's extra members");
-    require_at_most(chat.largest_message_bytes(), bounds.max_message_bytes(), "a message",
-                    "max_message_bytes");
     if (chat.depth() > bounds.max_depth())
         throw error(errc::invalid_argument,
                     "a message nests " + std::to_string(chat.depth()) + " levels deep, more than " +

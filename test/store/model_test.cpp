@@ -34,7 +34,8 @@ TEST_CASE("the backends agree with each other in random sequences of operations"
             DYNAMIC_SECTION(backends[left].name() << " and " << backends[right].name())
             {
                 for (std::uint64_t seed = 10'000; seed < 10'010; ++seed)
-                    testing::compare_stores(backends[left].make_empty(), backends[right].make_empty(), seed, 60);
+                    testing::compare_stores(backends[left].make_empty(), backends[right].make_empty(), seed,
+                                            60);
                 SUCCEED();
             }
 }

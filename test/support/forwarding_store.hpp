@@ -55,6 +55,7 @@ public:
     std::uint64_t compact() override { return inner_.compact(); }
     store_stats stats() override { return inner_.stats(); }
     std::size_t write_lanes() const noexcept override { return inner_.write_lanes(); }
+    const limits& bounds() const noexcept override { return inner_.bounds(); }
 
 private:
     memory_store inner_;

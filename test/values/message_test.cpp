@@ -1,4 +1,5 @@
 #include "catch.hpp"
+#include "values/storage_memory.hpp"
 
 #include <waymark/error.hpp>
 #include <waymark/message.hpp>

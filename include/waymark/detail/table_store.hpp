@@ -41,6 +41,7 @@ public:
     std::uint64_t compact() final;
     store_stats stats() final;
     std::size_t write_lanes() const noexcept final;
+    const limits& bounds() const noexcept final;
 
 protected:
     table_store(std::unique_ptr<storage::database> database, limits bounds);

@@ -787,4 +787,9 @@ std::size_t file_store::write_lanes() const noexcept
     return 1;
 }
 
+const limits& file_store::bounds() const noexcept
+{
+    return impl_->options.limits();
+}
+
 } // namespace waymark

@@ -23,6 +23,7 @@ constexpr std::array<const char*, format_version> migrations = {
         last_sequence INTEGER NOT NULL,
         next_message INTEGER NOT NULL,
         next_object INTEGER NOT NULL,
+        scopes INTEGER NOT NULL,
         sweeps INTEGER NOT NULL,
         changes INTEGER NOT NULL,
         has_garbage INTEGER NOT NULL,

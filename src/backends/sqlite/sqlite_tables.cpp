@@ -21,8 +21,8 @@ std::int64_t to_limit(std::size_t limit)
 // Agents
 
 #define AGENT_COLUMNS                                                                                        \
-    "SELECT number, id, last_sequence, next_message, next_object, sweeps, changes, has_garbage, checksum "   \
-    "FROM agents "
+    "SELECT number, id, last_sequence, next_message, next_object, scopes, sweeps, changes, has_garbage, "    \
+    "checksum FROM agents "
 
 namespace {
 
@@ -34,10 +34,11 @@ agent_row read_agent(const statement& found)
     row.last_sequence = found.number(2);
     row.next_message = found.number(3);
     row.next_object = found.number(4);
-    row.sweeps = found.number(5);
-    row.changes = found.number(6);
-    row.has_garbage = found.number(7) != 0;
-    row.check = found.text(8);
+    row.scopes = found.number(5);
+    row.sweeps = found.number(6);
+    row.changes = found.number(7);
+    row.has_garbage = found.number(8) != 0;
+    row.check = found.text(9);
     return row;
 }
 
@@ -72,8 +73,7 @@ std::optional<agent_row> sqlite_tables::agent_with(std::int64_t number)
 
 std::vector<agent_row> sqlite_tables::agents_after(std::string_view id, std::size_t limit)
 {
-    auto found = db_.use(AGENT_COLUMNS "WHERE id > ? AND EXISTS (SELECT 1 FROM scopes WHERE agent = number) "
-                                       "ORDER BY id LIMIT ?");
+    auto found = db_.use(AGENT_COLUMNS "WHERE id > ? AND scopes > 0 ORDER BY id LIMIT ?");
     return read_all(found.bind(id).bind(to_limit(limit)), read_agent);
 }
 
@@ -85,8 +85,8 @@ std::vector<agent_row> sqlite_tables::agents_to_sweep(std::int64_t after, std::s
 
 std::int64_t sqlite_tables::add_agent(std::string_view id)
 {
-    db_.use("INSERT INTO agents (id, last_sequence, next_message, next_object, sweeps, changes, has_garbage, "
-            "checksum) VALUES (?, 0, 1, 1, 0, 0, 0, x'')")
+    db_.use("INSERT INTO agents (id, last_sequence, next_message, next_object, scopes, sweeps, changes, "
+            "has_garbage, checksum) VALUES (?, 0, 1, 1, 0, 0, 0, 0, x'')")
         .bind(id)
         .run();
     return sqlite3_last_insert_rowid(db_.get());
@@ -94,12 +94,12 @@ std::int64_t sqlite_tables::add_agent(std::string_view id)
 
 void sqlite_tables::put_agent(const agent_row& row)
 {
-    db_.use(
-           "UPDATE agents SET last_sequence = ?, next_message = ?, next_object = ?, sweeps = ?, changes = ?, "
-           "has_garbage = ?, checksum = ? WHERE number = ?")
+    db_.use("UPDATE agents SET last_sequence = ?, next_message = ?, next_object = ?, scopes = ?, sweeps = ?, "
+            "changes = ?, has_garbage = ?, checksum = ? WHERE number = ?")
         .bind(row.last_sequence)
         .bind(row.next_message)
         .bind(row.next_object)
+        .bind(row.scopes)
         .bind(row.sweeps)
         .bind(row.changes)
         .bind(row.has_garbage ? 1 : 0)
@@ -148,6 +148,13 @@ std::vector<scope_row> sqlite_tables::scopes_of(std::int64_t agent)
     auto found = db_.use("SELECT agent, scope, checkpoints, head, steps, checksum FROM scopes "
                          "WHERE agent = ? ORDER BY scope");
     return read_all(found.bind(agent), read_scope);
+}
+
+std::int64_t sqlite_tables::count_scopes(std::int64_t agent)
+{
+    auto found = db_.use("SELECT count(*) FROM scopes WHERE agent = ?");
+    found.bind(agent).step();
+    return found.number(0);
 }
 
 void sqlite_tables::put_scope(const scope_row& row)

@@ -1,0 +1,244 @@
+//! A save costs what is new, in bytes and in statements; a load costs a few range reads.
+#include "../../bench/workloads.hpp"
+#include "catch.hpp"
+#include "sqlite_probe.hpp"
+#include "temporary_folder.hpp"
+
+#include <waymark/sqlite_store.hpp>
+
+#include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
+
+using namespace waymark;
+namespace json = boost::json;
+
+namespace {
+
+const std::string kilobyte(1024, 'x');
+
+std::uint64_t bytes_on_disk(const std::filesystem::path& file)
+{
+    return std::filesystem::file_size(file); // closed: there is no log
+}
+
+//! Saves `turns` turns of two messages; returns the last checkpoint.
+checkpoint grow(sqlite_store& store, int turns)
+{
+    bench::growth agent("agent");
+    checkpoint last("agent");
+    for (int i = 0; i < turns; ++i)
+        store.save(last = agent.next());
+    return last;
+}
+
+checkpoint with_one_more(const checkpoint& from, const std::string& text = "one more")
+{
+    auto chat = from.conversation();
+    chat.push(message::user(text));
+    return checkpoint("agent", chat, from.iteration() + 1).with_parent(from.id());
+}
+
+// A checkpoint with one short message: its row, the message, their digests.
+constexpr std::uint64_t cost_of_one = 700;
+
+} // namespace
+
+TEST_CASE("a save costs as much at turn 300 as at turn 3")
+{
+    const auto store = sqlite_store::in_memory();
+    bench::growth agent("agent");
+    std::vector<std::uint64_t> costs;
+    for (int i = 0; i < 300; ++i)
+        costs.push_back(store->save(agent.next()).bytes_written());
+    CHECK(costs[299] <= costs[2] + 16); // the numbers in it get longer
+    CHECK(costs[299] < 2 * 1024 + cost_of_one);
+}
+
+TEST_CASE("a conversation that another process saved costs what is new, once it is loaded")
+{
+    const test::temporary_folder folder;
+    const auto file = folder.path() / "store.db";
+    {
+        sqlite_store store(file);
+        grow(store, 100);
+    }
+    sqlite_store store(file);
+    const auto head = store.load_latest("agent").value();
+    CHECK(store.save(with_one_more(head)).bytes_written() < cost_of_one);
+
+    SECTION("after a rollback, too")
+    {
+        const auto old = store.load_all(query("agent").oldest_first().limit(10)).back();
+        const auto branch = with_one_more(old, "another way");
+        CHECK(store.save(branch).bytes_written() < cost_of_one);
+        CHECK(store.save(with_one_more(branch)).bytes_written() < cost_of_one);
+        CHECK(store.load("agent", "", branch.id()) == branch);
+    }
+    SECTION("in the middle of what one save stored, too")
+    {
+        auto chat = head.conversation();
+        chat.truncate(37); // between the two messages of a turn
+        const auto cut = checkpoint("agent", chat);
+        CHECK(store.save(with_one_more(cut)).bytes_written() < cost_of_one);
+        CHECK(store.save(cut).bytes_written() < cost_of_one);
+        CHECK(store.load("agent", "", cut.id()) == cut);
+    }
+}
+
+TEST_CASE("a conversation that remembers nothing is compared with its parent and the head by hash")
+{
+    const auto store = sqlite_store::in_memory();
+    const auto head = grow(*store, 50);
+    const auto rebuilt = [&](conversation chat) {
+        return json::value_to<conversation>(json::parse(json::serialize(json::value_from(chat))));
+    };
+
+    auto chat = rebuilt(head.conversation());
+    chat.push(message::user("new"));
+    const auto next = checkpoint("agent", chat).with_parent(head.id());
+    CHECK(store->save(next).bytes_written() < cost_of_one);
+    CHECK(store->load("agent", "", next.id()) == next);
+
+    // Another system prompt in front changes the first message, not the others.
+    chat.with_system_prompt("Be brief.");
+    const auto prompted = checkpoint("agent", chat);
+    CHECK(store->save(prompted).bytes_written() < cost_of_one + 100);
+    CHECK(store->load("agent", "", prompted.id()) == prompted);
+
+    // A fork is another agent: nothing is shared with it, and then it goes its own way.
+    auto fork = checkpoint(head).with_agent("fork").with_id("f1");
+    CHECK(store->save(fork).bytes_written() > head.conversation().bytes());
+    auto longer = fork.conversation();
+    longer.push(message::user("fork"));
+    CHECK(store->save(checkpoint("fork", longer)).bytes_written() < cost_of_one);
+    CHECK(store->save(with_one_more(next)).bytes_written() < cost_of_one);
+}
+
+TEST_CASE("a batch of one agent stores each message once")
+{
+    const auto store = sqlite_store::in_memory();
+    bench::growth agent("agent");
+    std::vector<save_request> batch;
+    for (int i = 0; i < 20; ++i)
+        batch.emplace_back(agent.next());
+    std::uint64_t sum = 0;
+    for (const auto& outcome : store->save(batch))
+        sum += outcome.value_or_throw().bytes_written();
+    CHECK(sum < 20 * (2 * 1024 + cost_of_one));
+    CHECK(store->load_latest("agent") == batch.back().checkpoint());
+}
+
+TEST_CASE("a state of 400 files of which two change stores little more than the two")
+{
+    const auto store = sqlite_store::in_memory();
+    bench::text_source texts;
+    json::object files;
+    for (int i = 0; i < 400; ++i)
+        files["source/module_" + std::to_string(i) + ".cpp"] = texts.text(2'000);
+    const auto save = [&] {
+        const auto next = checkpoint("agent").with_state({{"files", files}, {"note", "short"}});
+        const auto bytes = store->save(next).bytes_written();
+        CHECK(store->load("agent", "", next.id()) == next);
+        return bytes;
+    };
+    CHECK(save() > 800'000);
+    for (int turn = 0; turn < 5; ++turn) {
+        files["source/module_" + std::to_string(turn) + ".cpp"] = texts.text(2'000);
+        files["source/module_" + std::to_string(399 - turn) + ".cpp"] = texts.text(2'000);
+        CHECK(save() < 2 * 2'000 + 4'000);
+    }
+    files.erase("source/module_200.cpp");
+    CHECK(save() < 3'000);
+    files["source/new.cpp"] = "small";
+    CHECK(save() < 3'000);
+}
+
+TEST_CASE("many small members of a state are not stored again either")
+{
+    const auto store = sqlite_store::in_memory();
+    json::object state;
+    for (int i = 0; i < 5'000; ++i)
+        state["counter " + std::to_string(i)] = i;
+    store->save(checkpoint("agent").with_state(state));
+    state["counter 77"] = -1;
+    const auto next = checkpoint("agent").with_state(state);
+    CHECK(store->save(next).bytes_written() < 8'000);
+    CHECK(store->load("agent", "", next.id()) == next);
+    CHECK(json::serialize(store->load("agent", "", next.id())->state()) ==
+          json::serialize(state)); // the order, too
+}
+
+TEST_CASE("statements: a save takes as many at any length, a load a handful")
+{
+    test::statement_counter statements;
+    const auto store = sqlite_store::in_memory();
+    bench::growth agent("agent");
+    int early = 0, late = 0;
+    for (int i = 1; i <= 400; ++i) {
+        const auto next = agent.next();
+        statements.take();
+        store->save(next);
+        const auto taken = statements.take();
+        early = i == 5 ? taken : early;
+        late = taken;
+    }
+    CHECK(late <= early);
+    CHECK(late <= 10);
+    const auto head = store->load_latest("agent").value();
+    CHECK(statements.take() <= 8);
+    CHECK(head.conversation().size() == 800);
+}
+
+TEST_CASE("a conversation with a thousand rollbacks in its past is saved and loaded")
+{
+    const auto store = sqlite_store::in_memory();
+    conversation chat;
+    std::uint64_t last = 0;
+    checkpoint head("agent");
+    for (int i = 0; i < 1'000; ++i) {
+        chat.push(message::user("kept " + std::to_string(i)));
+        auto dropped = chat;
+        dropped.push(message::user("dropped"));
+        store->save(checkpoint("agent", dropped));
+        last = store->save(head = checkpoint("agent", chat)).bytes_written();
+    }
+    CHECK(last < 3'000); // 1,000 extents, most of which are in objects
+    CHECK(store->load_latest("agent") == head);
+}
+
+TEST_CASE("bytes on disk stay within half of the payload more")
+{
+    const test::temporary_folder folder;
+    const auto file = folder.path() / "store.db";
+    std::uint64_t payload = 0;
+    bench::growth agent("planner");
+    for (const int turns : {500, 500}) {
+        {
+            sqlite_store store(file, sqlite_options{}.with_durability(durability::relaxed));
+            for (int i = 0; i < turns; ++i) {
+                const auto next = agent.next();
+                for (const auto offset : {2u, 1u})
+                    payload += json::serialize(
+                                   json::value_from(next.conversation()[next.conversation().size() - offset]))
+                                   .size();
+                store.save(next);
+            }
+        }
+        CHECK(static_cast<double>(bytes_on_disk(file)) <= 1.5 * static_cast<double>(payload));
+    }
+}
+
+TEST_CASE("200 turns of the heavy workload take no more than 15 MB")
+{
+    const test::temporary_folder folder;
+    const auto file = folder.path() / "store.db";
+    bench::heavy agent("coder");
+    checkpoint last("coder");
+    {
+        sqlite_store store(file, sqlite_options{}.with_durability(durability::relaxed));
+        for (int turn = 0; turn < 200; ++turn)
+            store.save(last = agent.next());
+        CHECK(store.load_latest("coder") == last);
+    }
+    CHECK(bytes_on_disk(file) <= 15'000'000);
+}

@@ -1,0 +1,288 @@
+//! sqlite_store and its file: making, refusing, sharing, failing.
+#include "catch.hpp"
+#include "sqlite_probe.hpp"
+#include "temporary_folder.hpp"
+
+#include <waymark/sqlite_store.hpp>
+
+#include <fstream>
+#include <future>
+#include <sstream>
+
+using namespace waymark;
+using namespace std::chrono_literals;
+namespace fs = std::filesystem;
+
+namespace {
+
+checkpoint numbered(int number, const std::string& agent = "agent")
+{
+    conversation chat;
+    chat.push(message::user("turn " + std::to_string(number)));
+    return checkpoint(agent, chat, number).with_id(std::to_string(number));
+}
+
+std::string content_of(const fs::path& file)
+{
+    std::ifstream in(file, std::ios::binary);
+    std::ostringstream all;
+    all << in.rdbuf();
+    return all.str();
+}
+
+template <class Action>
+error failure_of(Action action)
+{
+    try {
+        action();
+    } catch (const error& failure) {
+        return failure;
+    }
+    FAIL("nothing failed");
+    return {errc::io, ""};
+}
+
+bool is_for_owner_alone(const fs::path& path)
+{
+    return (fs::status(path).permissions() & (fs::perms::group_all | fs::perms::others_all)) ==
+           fs::perms::none;
+}
+
+} // namespace
+
+TEST_CASE("missing folders are made, and everything is for the owner alone")
+{
+    const test::temporary_folder folder;
+    const auto file = folder.path() / "a" / "b" / "store.db";
+    const auto saved = numbered(1);
+    {
+        sqlite_store store(file);
+        store.save(saved);
+        for (const auto* companion : {"", "-wal", "-shm"})
+            CHECK(is_for_owner_alone(file.native() + companion));
+        CHECK(is_for_owner_alone(file.parent_path()));
+        CHECK(is_for_owner_alone(folder.path() / "a"));
+    }
+    CHECK(sqlite_store(file).load("agent", "", "1") == saved);
+}
+
+TEST_CASE("a file that is not ours is refused with what it is, and left as it was")
+{
+    const test::temporary_folder folder;
+    const auto file = folder.path() / "file";
+
+    SECTION("a text")
+    {
+        std::ofstream(file) << "{\"some\": \"JSON text that is long enough to be looked at\"}";
+        const auto before = content_of(file);
+        const auto failure = failure_of([&] { sqlite_store store(file); });
+        CHECK(failure.code() == errc::invalid_argument);
+        CHECK(failure.details().message().find("is no SQLite database; it begins with '{\"some\"") !=
+              std::string::npos);
+        CHECK(content_of(file) == before);
+    }
+    SECTION("a database of another program")
+    {
+        test::other_connection(file).run("CREATE TABLE songs (title); INSERT INTO songs VALUES ('x')");
+        const auto before = content_of(file);
+        const auto failure = failure_of([&] { sqlite_store store(file); });
+        CHECK(failure.code() == errc::invalid_argument);
+        CHECK(failure.details().message().find("songs") != std::string::npos);
+        CHECK(content_of(file) == before);
+    }
+    SECTION("a newer format")
+    {
+        sqlite_store(file).save(numbered(1));
+        test::other_connection(file).run("PRAGMA user_version = 2");
+        const auto before = content_of(file);
+        const auto failure = failure_of([&] { sqlite_store store(file); });
+        CHECK(failure.code() == errc::unsupported_format);
+        CHECK(failure.details().message().find("format 2") != std::string::npos);
+        CHECK(content_of(file) == before);
+    }
+    SECTION("a trigger or a view of someone else")
+    {
+        const auto* sql =
+            GENERATE("CREATE TRIGGER spy AFTER INSERT ON checkpoints BEGIN DELETE FROM messages; END",
+                     "CREATE VIEW spy AS SELECT 1");
+        sqlite_store(file).save(numbered(1));
+        test::other_connection(file).run(sql);
+        const auto failure = failure_of([&] { sqlite_store store(file); });
+        CHECK(failure.code() == errc::corrupt);
+        CHECK(failure.details().message().find("spy") != std::string::npos);
+    }
+    SECTION("a folder, or nothing")
+    {
+        CHECK(failure_of([&] { sqlite_store store(folder.path()); }).code() == errc::io);
+        CHECK(failure_of([&] { sqlite_store store(""); }).code() == errc::invalid_argument);
+        std::ofstream(file) << "";
+        sqlite_store store(file); // an empty file may become a database
+        store.save(numbered(1));
+    }
+}
+
+TEST_CASE("stores in memory are apart")
+{
+    const auto one = sqlite_store::in_memory();
+    const auto two = sqlite_store::in_memory();
+    one->save(numbered(1));
+    CHECK(one->count(query("agent")) == 1);
+    CHECK(two->count(query("agent")) == 0);
+}
+
+TEST_CASE("a reader waits for no writer, and a writer for no reader")
+{
+    const test::temporary_folder folder;
+    const auto file = folder.path() / "store.db";
+    sqlite_store store(file, sqlite_options{}.with_busy_timeout(50ms));
+    store.save(numbered(1));
+    test::other_connection other(file);
+
+    other.run("BEGIN IMMEDIATE");
+    CHECK(store.load("agent", "", "1"));
+    CHECK(store.list(query("agent")).size() == 1);
+    CHECK(failure_of([&] { store.save(numbered(2)); }).code() == errc::busy);
+    CHECK_FALSE(store.load("agent", "", "2"));
+    other.run("ROLLBACK");
+
+    other.run("BEGIN; SELECT count(*) FROM checkpoints");
+    store.save(numbered(2));
+    CHECK(store.compact() == 0);
+    CHECK(other.number("SELECT count(*) FROM checkpoints") == 1);
+    other.run("COMMIT");
+    CHECK(store.load_latest("agent")->id() == "2");
+}
+
+TEST_CASE("a save waits for a writer that is soon done")
+{
+    const test::temporary_folder folder;
+    sqlite_store store(folder.path() / "store.db");
+    store.save(numbered(1));
+    test::other_connection other(folder.path() / "store.db");
+    other.run("BEGIN IMMEDIATE");
+    auto saved = std::async(std::launch::async, [&] { store.save(numbered(2)); });
+    CHECK(saved.wait_for(20ms) == std::future_status::timeout);
+    other.run("ROLLBACK");
+    saved.get();
+    CHECK(store.count(query("agent")) == 2);
+}
+
+TEST_CASE("after a failed sync the outcome is unknown and the store out of use until it is reopened")
+{
+    const test::temporary_folder folder;
+    const auto file = folder.path() / "store.db";
+    test::failing_files files;
+    {
+        sqlite_store store(file);
+        store.save(numbered(1));
+        files.fail_syncs(true);
+        const auto failure = failure_of([&] { store.save(numbered(2)); });
+        CHECK(failure.code() == errc::outcome_unknown);
+        files.fail_syncs(false);
+        const auto later = failure_of([&] { store.save(numbered(3)); });
+        CHECK(later.code() == errc::io);
+        CHECK(later.details().message().find("opened again") != std::string::npos);
+        CHECK(failure_of([&] { store.load_latest("agent"); }).code() == errc::io);
+    }
+    sqlite_store again(file);
+    CHECK(again.load("agent", "", "1"));
+    CHECK_FALSE(again.load("agent", "", "3"));
+    CHECK(again.verify().ok());
+    again.save(numbered(3));
+}
+
+TEST_CASE("a full disk fails the batch, changes nothing, and is got over")
+{
+    const test::temporary_folder folder;
+    test::failing_files files;
+    sqlite_store store(folder.path() / "store.db");
+    store.save(numbered(1));
+    auto chat = store.load("agent", "", "1")->conversation();
+    chat.push(message::assistant("more"));
+    const auto next = checkpoint("agent", chat, 2).with_id("2");
+    files.fail_writes_as_full(true);
+    const auto failure = failure_of([&] { store.save(next); });
+    CHECK(failure.code() == errc::io);
+    CHECK(failure.details().message().find("make room") != std::string::npos);
+    files.fail_writes_as_full(false);
+    CHECK_FALSE(store.load("agent", "", "2"));
+    store.save(next); // the conversation must not believe that its message was stored
+    CHECK(store.load("agent", "", "2") == next);
+    CHECK(store.verify().ok());
+}
+
+TEST_CASE("full durability syncs each save, relaxed does not")
+{
+    const test::temporary_folder folder;
+    test::failing_files files;
+    {
+        sqlite_store store(folder.path() / "full.db");
+        store.save(numbered(1));
+        files.take_syncs();
+        for (int i = 2; i < 12; ++i)
+            store.save(numbered(i));
+        CHECK(files.take_syncs() >= 10);
+    }
+    sqlite_store store(folder.path() / "relaxed.db", sqlite_options{}.with_durability(durability::relaxed));
+    store.save(numbered(1));
+    files.take_syncs();
+    for (int i = 2; i < 12; ++i)
+        store.save(numbered(i));
+    CHECK(files.take_syncs() == 0);
+}
+
+TEST_CASE("what a database cannot hold is refused alone, before anything is written")
+{
+    const test::statement_counter bounded(100'000);
+    const test::temporary_folder folder;
+    sqlite_store store(folder.path() / "store.db");
+    conversation chat;
+    chat.push(message::user(std::string(60'000, '\n'))); // two bytes each in JSON
+    const std::vector<save_request> batch = {
+        numbered(1),
+        checkpoint("agent", chat).with_id("long message"),
+        checkpoint("agent").with_id("long state").with_state({{"file", std::string(60'000, '\n')}}),
+        numbered(2),
+    };
+    const auto outcomes = store.save(batch);
+    CHECK_FALSE(outcomes[0].code());
+    CHECK(outcomes[1].code() == errc::invalid_argument);
+    CHECK(outcomes[1].details().message().find("120") != std::string::npos);
+    CHECK(outcomes[2].code() == errc::invalid_argument);
+    CHECK_FALSE(outcomes[3].code());
+    CHECK(store.bounds().max_message_bytes() < 100'000); // what async_store looks at
+    CHECK(store.verify().ok());
+}
+
+TEST_CASE("with secure erase nothing of an erased agent is left in the file")
+{
+    const test::temporary_folder folder;
+    const auto file = folder.path() / "store.db";
+    const std::string secret = "the launch code is 0000, do not tell anyone";
+    {
+        sqlite_store store(file, sqlite_options{}.with_secure_erase());
+        conversation chat;
+        for (int i = 0; i < 50; ++i)
+            chat.push(message::user(secret + std::to_string(i)));
+        store.save(checkpoint("agent", chat).with_state({{"secret", std::string(5'000, 'x') + secret}}));
+        store.save(numbered(1, "other"));
+        store.erase_agent("agent");
+    }
+    CHECK(content_of(file).find(secret) == std::string::npos);
+    CHECK(sqlite_store(file).load("other", "", "1"));
+}
+
+TEST_CASE("the log is emptied when nothing is saved for a while, and does not grow without bound")
+{
+    const test::temporary_folder folder;
+    const auto file = folder.path() / "store.db";
+    sqlite_store store(file);
+    for (int i = 0; i < 400; ++i)
+        store.save(numbered(i));
+    const auto log = file.native() + "-wal";
+    CHECK(fs::file_size(log) < 20'000'000);
+    for (int i = 0; i < 200 && fs::file_size(log) != 0; ++i)
+        std::this_thread::sleep_for(50ms); // it is emptied after a second without a save
+    CHECK(fs::file_size(log) == 0);
+    CHECK(store.count(query("agent")) == 400);
+}

@@ -1,0 +1,321 @@
+//! Removing what nobody needs, noticing what is damaged.
+#include "../../bench/workloads.hpp"
+#include "catch.hpp"
+#include "sqlite_probe.hpp"
+#include "temporary_folder.hpp"
+
+#include <waymark/sqlite_store.hpp>
+
+#include <set>
+#include <thread>
+
+using namespace waymark;
+
+namespace {
+
+struct fixture {
+    test::temporary_folder folder;
+    std::filesystem::path file = folder.path() / "store.db";
+    sqlite_store store{file};
+
+    std::int64_t rows(const std::string& table)
+    {
+        return test::other_connection(file).number("SELECT count(*) FROM " + table);
+    }
+    void damage(const std::string& sql) { test::other_connection(file).run(sql); }
+};
+
+conversation chat_of(std::initializer_list<const char*> texts)
+{
+    conversation chat;
+    for (const auto* text : texts)
+        chat.push(message::user(text));
+    return chat;
+}
+
+checkpoint named(const std::string& id, const conversation& chat)
+{
+    return checkpoint("agent", chat).with_id(id);
+}
+
+//! The checkpoints that cannot be loaded.
+std::set<std::string> unreadable(store& store)
+{
+    std::set<std::string> ids;
+    for (const auto& header : store.list(query("agent"))) {
+        try {
+            store.load("agent", header.scope(), header.id());
+        } catch (const error& failure) {
+            CHECK(failure.code() == errc::corrupt);
+            CHECK(failure.details().message().find("'" + header.id() + "'") != std::string::npos);
+            ids.insert(header.id());
+        }
+    }
+    return ids;
+}
+
+std::set<std::string> reported(const verify_report& report)
+{
+    std::set<std::string> ids;
+    for (const auto& damage : report.damages())
+        ids.insert(damage.key.id());
+    return ids;
+}
+
+} // namespace
+
+TEST_CASE("erasing a branch removes its messages and leaves what others share")
+{
+    fixture f;
+    auto trunk = chat_of({"one", "two"});
+    f.store.save(named("trunk", trunk));
+    auto branch = trunk;
+    branch.push(message::user("branch"));
+    f.store.save(named("branch", branch).with_state({{"file", std::string(5'000, 'b')}}));
+    trunk.push(message::user("three"));
+    f.store.save(named("head", trunk).with_state({{"file", std::string(5'000, 'h')}}));
+    REQUIRE(f.rows("messages") == 3);
+    REQUIRE(f.rows("objects") == 2);
+
+    f.store.erase("agent", "", "branch");
+    CHECK(f.rows("messages") == 2);
+    CHECK(f.rows("objects") == 1);
+    f.store.erase("agent", "", "trunk"); // the head still needs its messages
+    CHECK(f.rows("messages") == 2);
+    CHECK(f.store.load("agent", "", "head")->conversation() == trunk);
+    f.store.erase_agent("agent");
+    for (const auto* table : {"agents", "scopes", "checkpoints", "messages", "objects", "steps"})
+        CHECK(f.rows(table) == 0);
+    CHECK(f.store.verify().ok());
+}
+
+TEST_CASE("pruning frees what it says, and compact gives it back")
+{
+    fixture f;
+    bench::heavy agent("agent");
+    for (int i = 0; i < 40; ++i)
+        f.store.save(agent.next().with_id(std::to_string(i)));
+    // Another agent whose files nobody shares.
+    bench::text_source texts;
+    for (int i = 0; i < 100; ++i)
+        f.store.save(checkpoint("big").with_state({{"file", texts.text(100'000)}}));
+    const auto before = f.store.stats().bytes;
+    const auto dry = f.store.prune("big", retention{}.keep_last(1), dry_run::yes);
+    const auto real = f.store.prune("big", retention{}.keep_last(1), dry_run::no);
+    CHECK(dry.bytes() == real.bytes());
+    CHECK(real.bytes() > 99 * 100'000);
+    CHECK(real.bytes() < 99 * 102'000);
+    CHECK(f.store.compact() > 9'000'000);
+    CHECK(f.store.stats().bytes < before - 9'000'000);
+    CHECK(f.store.prune("big", retention{}.keep_last(1), dry_run::no).count() == 0);
+
+    // What the newest shares with the older ones does not become free.
+    const auto shared = f.store.prune("agent", retention{}.keep_last(1), dry_run::no);
+    CHECK(shared.count() == 39);
+    CHECK(shared.bytes() < 39 * 3'000);
+    CHECK(f.store.load_latest("agent")->conversation().size() == 80);
+    CHECK(f.store.verify().ok());
+}
+
+TEST_CASE("a conversation does not rely on messages that were swept")
+{
+    fixture f;
+    sqlite_store other(f.file); // as another process would
+    auto chat = chat_of({"one", "two", "three"});
+    f.store.save(named("a", chat));
+    chat.push(message::user("four"));
+    f.store.save(named("b", chat));
+
+    other.erase("agent", "", "b");
+    other.erase("agent", "", "a");
+    CHECK(f.rows("messages") == 0);
+    chat.push(message::user("five"));
+    f.store.save(named("c", chat)); // it remembers four messages that are gone
+    CHECK(f.store.load("agent", "", "c")->conversation() == chat);
+    CHECK(f.store.verify().ok());
+
+    // Where a sweep removed something else, what is remembered still counts.
+    auto branch = chat;
+    branch.push(message::user("dropped"));
+    f.store.save(named("d", branch));
+    other.erase("agent", "", "d");
+    chat.push(message::user("six"));
+    CHECK(f.store.save(named("e", chat)).bytes_written() < 700);
+    CHECK(f.store.verify().ok());
+
+    // An agent of the same name is another agent.
+    other.erase_agent("agent");
+    chat.push(message::user("seven"));
+    f.store.save(named("f", chat));
+    CHECK(f.store.load("agent", "", "f")->conversation() == chat);
+}
+
+TEST_CASE("savers and sweeps of two stores get along")
+{
+    fixture f;
+    std::atomic<bool> done = false;
+    std::string problem;
+    std::thread sweeper([&] {
+        try {
+            sqlite_store other(f.file);
+            while (!done) {
+                other.prune("agent", retention{}.keep_last(3), dry_run::no);
+                for (const auto& header : other.list(query("agent").named("branch")))
+                    other.erase("agent", "", header.id());
+            }
+        } catch (const std::exception& failure) {
+            problem = failure.what();
+        }
+    });
+    conversation chat;
+    for (int i = 0; i < 150; ++i) {
+        auto branch = chat;
+        branch.push(message::user("branch " + std::to_string(i)));
+        f.store.save(checkpoint("agent", branch)
+                         .with_name("branch")
+                         .with_state({{"file", std::string(2'000, static_cast<char>('a' + i % 26))}}));
+        if (i % 7 == 0)
+            chat = branch; // relies on what the sweeper may be removing
+        chat.push(message::user("turn " + std::to_string(i)));
+        const auto next = checkpoint("agent", chat).with_state({{"file", std::string(2'000, 'x')}});
+        f.store.save(next);
+        CHECK(f.store.load_latest("agent") == next);
+    }
+    done = true;
+    sweeper.join();
+    CHECK(problem.empty());
+    CHECK(f.store.verify().ok());
+}
+
+TEST_CASE("damage makes exactly the checkpoints unreadable that need it")
+{
+    fixture f;
+    auto chat = chat_of({"shared"});
+    f.store.save(named("a", chat).with_state({{"file", std::string(5'000, 'a')}}));
+    auto branch = chat;
+    branch.push(message::user("only in b"));
+    f.store.save(named("b", branch));
+    chat.push(message::user("in c and d"));
+    f.store.save(named("c", chat));
+    f.store.save(named("d", chat).with_state({{"file", std::string(5'000, 'a')}}));
+    f.store.save(checkpoint("other", chat).with_id("untouched"));
+    REQUIRE(f.store.verify().ok());
+    using ids = std::set<std::string>;
+
+    SECTION("a message")
+    {
+        f.damage("UPDATE messages SET body = replace(body, 'only in b', 'Only in b') WHERE agent = 1");
+        CHECK(unreadable(f.store) == ids{"b"});
+        CHECK(reported(f.store.verify()) == ids{"b"});
+    }
+    SECTION("a message that is gone")
+    {
+        f.damage("DELETE FROM messages WHERE agent = 1 AND body LIKE '%in c and d%'");
+        CHECK(unreadable(f.store) == ids{"c", "d"});
+        CHECK(reported(f.store.verify()) == ids{"c", "d"});
+    }
+    SECTION("messages that changed places")
+    {
+        f.damage("UPDATE messages SET first = -first WHERE agent = 1 AND first IN (2, 3);"
+                 "UPDATE messages SET first = 5 + first WHERE agent = 1 AND first < 0");
+        CHECK(unreadable(f.store) == ids{"b", "c", "d"});
+        CHECK(reported(f.store.verify()) == ids{"b", "c", "d"});
+    }
+    SECTION("a part of the state")
+    {
+        f.damage("UPDATE objects SET body = CAST('\"short\"' AS BLOB) WHERE agent = 1");
+        CHECK(unreadable(f.store) == ids{"a", "d"});
+        CHECK(reported(f.store.verify()) == ids{"a", "d"});
+    }
+    SECTION("a part of the state, with a hash that fits")
+    {
+        sqlite_store(f.file).save(named("e", chat).with_state({{"file", std::string(5'000, 'e')}}));
+        f.damage("UPDATE objects SET body = (SELECT body FROM objects WHERE number = 2 AND agent = 1), "
+                 "hash = (SELECT hash FROM objects WHERE number = 2 AND agent = 1) WHERE number = 1 AND "
+                 "agent = 1");
+        CHECK(unreadable(f.store) == ids{"a", "d"});
+        CHECK(reported(f.store.verify()) == ids{"a", "d"});
+    }
+    SECTION("a checkpoint's own row")
+    {
+        f.damage("UPDATE checkpoints SET name = 'x' WHERE id = 'c'");
+        CHECK(unreadable(f.store) == ids{"c"});
+        CHECK(reported(f.store.verify()) == ids{"c"});
+        for (const auto& header : f.store.list(query("agent")))
+            CHECK(header.damage().has_value() == (header.id() == "c"));
+        CHECK_THROWS_AS(f.store.load_all(query("agent")), error);
+        f.store.save(named("c", chat)); // saving it again mends it
+        CHECK(f.store.verify().ok());
+    }
+    SECTION("a checkpoint that vanished")
+    {
+        f.damage("DELETE FROM checkpoints WHERE id = 'b'");
+        CHECK_THROWS_AS(f.store.list(query("agent")), error);
+        CHECK_THROWS_AS(f.store.load("agent", "", "b"), error); // not: there is none
+        CHECK(f.store.load("agent", "", "a"));
+        CHECK(f.store.load_latest("agent")->id() == "d");
+        CHECK_FALSE(f.store.verify().ok());
+    }
+    SECTION("a head that vanished")
+    {
+        f.damage("DELETE FROM checkpoints WHERE id = 'd'");
+        CHECK_THROWS_AS(f.store.load_latest("agent"), error); // not: an older one
+        CHECK(f.store.load("agent", "", "c"));
+        CHECK_FALSE(f.store.verify().ok());
+    }
+    SECTION("the record of a scope, or of an agent")
+    {
+        const auto* sql = GENERATE("UPDATE scopes SET head = head - 1 WHERE agent = 1",
+                                   "UPDATE scopes SET checkpoints = checkpoints - 1 WHERE agent = 1",
+                                   "DELETE FROM scopes WHERE agent = 1",
+                                   "UPDATE agents SET next_message = 1 WHERE number = 1");
+        f.damage(sql);
+        CHECK_THROWS_AS(f.store.load_latest("agent"), error);
+        CHECK_FALSE(f.store.verify().ok());
+        sqlite_store again(f.file);
+        CHECK_THROWS_AS(again.save(named("z", chat)), error);
+    }
+    CHECK(f.store.load("other", "", "untouched")->conversation() == chat);
+}
+
+TEST_CASE("a damaged step is an error, and a vanished one, too")
+{
+    fixture f;
+    f.store.save(named("a", {}));
+    const std::vector<step_request> batch = {step("agent", "", "call-1").with_result("sent"),
+                                             step("agent", "", "call-2")};
+    f.store.put_steps(batch);
+    REQUIRE(f.store.load_steps(step_query("agent")).size() == 2);
+    const auto* sql = GENERATE("UPDATE steps SET result = NULL WHERE key = 'call-1'",
+                               "DELETE FROM steps WHERE key = 'call-1'");
+    f.damage(sql);
+    CHECK_THROWS_AS(f.store.load_steps(step_query("agent")), error);
+    CHECK_FALSE(f.store.verify().ok());
+}
+
+TEST_CASE("verification reports its progress")
+{
+    fixture f;
+    bench::growth agent("agent");
+    for (int i = 0; i < 600; ++i)
+        f.store.save(agent.next());
+    std::vector<verify_progress> seen;
+    const auto report = f.store.verify([&](const verify_progress& progress) { seen.push_back(progress); });
+    CHECK(report.ok());
+    CHECK(report.checked() == 1'200); // 600 checkpoints, 600 rows of messages
+    REQUIRE(seen.size() >= 3);
+    CHECK(seen.front().checked < seen.front().total);
+    CHECK(seen.back().checked == seen.back().total);
+}
+
+TEST_CASE("what an interrupted removal left is removed by compact")
+{
+    fixture f;
+    f.store.save(named("a", chat_of({"one"})));
+    f.store.save(named("a", chat_of({"two"}))); // replaced in place: "one" is not needed any more
+    CHECK(f.rows("messages") == 2);
+    f.store.compact();
+    CHECK(f.rows("messages") == 1);
+    CHECK(f.store.load("agent", "", "a")->conversation()[0].content() == "two");
+    CHECK(f.store.verify().ok());
+}
