@@ -117,6 +117,7 @@ struct identity {
     bool is_new() const noexcept { return application == 0 && format == 0 && tables == 0; }
 };
 
+//! In a transaction: another process may be making the tables at this moment.
 identity identify(connection& db, const std::string& path)
 {
     try {
@@ -198,10 +199,15 @@ std::unique_ptr<connection> connect(const std::string& path, const sqlite_option
 void prepare_schema(connection& db, const std::string& path, const sqlite_options& options)
 {
     until_free(options, [&] {
-        const auto found = identify(db, path);
-        if (!found.is_new())
-            require_ours(db, path, found);
-        else // both count only for a file without content
+        identity found;
+        {
+            transaction view(db, "BEGIN");
+            found = identify(db, path);
+            if (!found.is_new())
+                require_ours(db, path, found);
+            view.commit();
+        }
+        if (found.is_new()) // both count only for a file without content
             db.run("PRAGMA page_size = 8192; PRAGMA auto_vacuum = INCREMENTAL");
         const auto mode = db.text("PRAGMA journal_mode = WAL");
         if (mode != "wal" && mode != "memory")
