@@ -49,6 +49,24 @@ void make_folders(const fs::path& folder)
     sync_folder(folder.parent_path().empty() ? fs::path(".") : folder.parent_path());
 }
 
+void make_folders_below(const fs::path& root, const fs::path& folder)
+{
+    auto path = root;
+    for (const auto& part : folder.lexically_relative(root)) {
+        const auto parent = path;
+        path /= part;
+        if (::mkdir(path.c_str(), 0700) == 0) {
+            sync_folder(parent);
+            continue;
+        }
+        if (errno != EEXIST)
+            fail(path, "made", errno);
+        struct stat found {};
+        if (::lstat(path.c_str(), &found) != 0 || !S_ISDIR(found.st_mode))
+            fail(path, "used as a folder, being a link or a file", ENOTDIR);
+    }
+}
+
 void make_private_file(const fs::path& path)
 {
     const descriptor made(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));

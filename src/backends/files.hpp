@@ -36,6 +36,8 @@ descriptor open(const std::filesystem::path& path, int flags);
 
 //! Makes a folder and the missing ones above it, for the owner alone, each synced into its parent.
 void make_folders(const std::filesystem::path& folder);
+//! The same for a folder below `root`, through no link.
+void make_folders_below(const std::filesystem::path& root, const std::filesystem::path& folder);
 //! Makes an empty file for the owner alone unless one is there.
 void make_private_file(const std::filesystem::path& path);
 //! What was made, renamed or removed in the folder is on the disk when it returns.

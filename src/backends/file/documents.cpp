@@ -120,7 +120,8 @@ std::string write_checkpoint(const checkpoint& value, const limits& bounds)
 
 checkpoint read_checkpoint(std::string_view text)
 {
-    return reading([&] { return json::value_to<checkpoint>(json::value(unseal(text, deepest, "the file"))); });
+    return reading(
+        [&] { return json::value_to<checkpoint>(json::value(unseal(text, deepest, "the file"))); });
 }
 
 std::optional<std::int64_t> guess_sequence(std::string_view text)

@@ -21,7 +21,7 @@ file_changes::~file_changes()
 
 void file_changes::write(const fs::path& target, std::string_view content)
 {
-    files::make_folders(target.parent_path());
+    files::make_folders_below(root_, target.parent_path());
     auto temporary = aside_ / random_id();
     try {
         files::write_new(temporary, content);

@@ -11,8 +11,11 @@ namespace waymark::file {
 
 class file_changes {
 public:
-    //! Temporaries are made in `aside`, on the same file system.
-    explicit file_changes(std::filesystem::path aside) : aside_(std::move(aside)) {}
+    //! For files below `root`. Temporaries are made in `aside`, on the same file system.
+    file_changes(std::filesystem::path root, std::filesystem::path aside)
+        : root_(std::move(root)), aside_(std::move(aside))
+    {
+    }
     file_changes(const file_changes&) = delete;
     file_changes& operator=(const file_changes&) = delete;
     //! What was not published is removed.
@@ -28,6 +31,7 @@ public:
     void publish();
 
 private:
+    std::filesystem::path root_;
     std::filesystem::path aside_;
     std::map<std::filesystem::path, std::filesystem::path> temporaries_; // by target
 };

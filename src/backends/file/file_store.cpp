@@ -78,10 +78,8 @@ std::unordered_set<std::string_view> needed_by_steps(const scope_files& scope)
 class file_store::impl {
 public:
     impl(const fs::path& folder, file_options chosen)
-        : root(fs::absolute(folder).lexically_normal()), options(std::move(chosen)), files_in(root)
+        : root(resolve(folder)), options(std::move(chosen)), files_in(root)
     {
-        if (folder.empty())
-            throw error(errc::invalid_argument, "the path of a file store is empty; name a folder");
         if (!options.is_read_only()) {
             files::make_folders(root);
             files::make_folders(aside());
@@ -92,6 +90,15 @@ public:
         check_format();
         if (!options.is_read_only())
             clean_up();
+    }
+
+    //! Without a slash at its end.
+    static fs::path resolve(const fs::path& folder)
+    {
+        if (folder.empty())
+            throw error(errc::invalid_argument, "the path of a file store is empty; name a folder");
+        auto path = fs::absolute(folder).lexically_normal();
+        return path.has_filename() ? path : path.parent_path();
     }
 
     fs::path reserved() const { return root / file::reserved_folder; }
@@ -193,7 +200,7 @@ public:
 
     void write_record(agent_files& agent)
     {
-        file::file_changes changes(aside());
+        file::file_changes changes(root, aside());
         changes.write(agent.record_path(), file::write_agent(agent.record));
         agent.has_record = true;
         publish(changes, {agent.record.agent_id});
@@ -235,7 +242,7 @@ public:
     template <class Outcome, class Request, class Apply, class AgentOf>
     std::vector<Outcome> apply_batch(std::span<const Request> batch, Apply apply, AgentOf agent_of)
     {
-        file::file_changes changes(aside());
+        file::file_changes changes(root, aside());
         std::vector<Outcome> outcomes;
         std::vector<std::string> touched;
         try {
@@ -504,7 +511,7 @@ private:
         if (!file::stamp_of(path)) {
             if (options.is_read_only())
                 return; // of another program, perhaps
-            file::file_changes changes(aside());
+            file::file_changes changes(root, aside());
             changes.write(path, format_text);
             changes.publish();
             return;
