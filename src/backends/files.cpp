@@ -83,9 +83,9 @@ void sync_folder(const fs::path& folder)
         fail(folder, "synced", errno);
 }
 
-void write_new(const fs::path& path, std::string_view content)
+descriptor write_new(const fs::path& path, std::string_view content)
 {
-    const auto file = open(path, O_WRONLY | O_CREAT | O_EXCL);
+    auto file = open(path, O_WRONLY | O_CREAT | O_EXCL);
     while (!content.empty()) {
         const auto written = ::write(file.get(), content.data(), content.size());
         if (written < 0 && errno == EINTR)
@@ -94,6 +94,11 @@ void write_new(const fs::path& path, std::string_view content)
             fail(path, "written", errno);
         content.remove_prefix(static_cast<std::size_t>(written));
     }
+    return file;
+}
+
+void sync_file(const descriptor& file, const fs::path& path)
+{
     if (::fsync(file.get()) != 0)
         fail(path, "synced", errno);
 }

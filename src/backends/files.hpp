@@ -43,8 +43,9 @@ void make_private_file(const std::filesystem::path& path);
 //! What was made, renamed or removed in the folder is on the disk when it returns.
 void sync_folder(const std::filesystem::path& folder);
 
-//! Writes a file that is not there yet, for the owner alone, and syncs it.
-void write_new(const std::filesystem::path& path, std::string_view content);
+//! Writes a file that is not there yet, for the owner alone. It is not synced yet.
+descriptor write_new(const std::filesystem::path& path, std::string_view content);
+void sync_file(const descriptor& file, const std::filesystem::path& path);
 std::string read_whole(const std::filesystem::path& path);
 
 //! 0 if it does not exist.

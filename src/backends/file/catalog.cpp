@@ -92,17 +92,17 @@ step_file read_step_file(const fs::path& path, const std::string& agent_id)
 //! Files of other programs have no sequence. They come first, by time and id.
 void number_the_unnumbered(agent_files& agent)
 {
-    std::vector<checkpoint_header*> unnumbered;
-    for (auto& [name, scope] : agent.scopes)
-        for (auto& [id, entry] : scope.checkpoints)
+    std::vector<checkpoint_header> unnumbered;
+    for (const auto& [name, scope] : agent.scopes)
+        for (const auto& [id, entry] : scope.checkpoints())
             if (entry.header.sequence() <= 0 && !entry.header.damage())
-                unnumbered.push_back(&entry.header);
-    std::sort(unnumbered.begin(), unnumbered.end(), [](const auto* a, const auto* b) {
-        return std::pair(a->created_at(), a->key()) < std::pair(b->created_at(), b->key());
+                unnumbered.push_back(entry.header);
+    std::sort(unnumbered.begin(), unnumbered.end(), [](const auto& a, const auto& b) {
+        return std::pair(a.created_at(), a.key()) < std::pair(b.created_at(), b.key());
     });
     auto next = -static_cast<std::int64_t>(unnumbered.size());
-    for (auto* header : unnumbered)
-        header->with_sequence(next++);
+    for (const auto& header : unnumbered)
+        agent.find_scope(header.scope())->number(header.id(), next++);
 }
 
 //! An erasure that was interrupted may have left steps of a checkpoint that is gone.
@@ -110,7 +110,7 @@ void drop_orphaned_steps(agent_files& agent)
 {
     for (auto& [name, scope] : agent.scopes) {
         std::int64_t newest = 0;
-        for (const auto& [id, entry] : scope.checkpoints) {
+        for (const auto& [id, entry] : scope.checkpoints()) {
             if (!entry.has_sequence)
                 return; // who knows
             newest = std::max(newest, entry.header.sequence());
@@ -138,28 +138,45 @@ std::optional<file_stamp> stamp_of(const fs::path& path)
 
 checkpoint_file* scope_files::find(std::string_view id)
 {
-    const auto found = checkpoints.find(id);
-    return found == checkpoints.end() ? nullptr : &found->second;
+    const auto found = checkpoints_.find(id);
+    return found == checkpoints_.end() ? nullptr : &found->second;
+}
+
+void scope_files::put(checkpoint_file added)
+{
+    remove(added.header.id());
+    order_.emplace(added.header.sequence(), added.header.id());
+    checkpoints_.emplace(added.header.id(), std::move(added));
+}
+
+void scope_files::remove(std::string_view id)
+{
+    const auto found = checkpoints_.find(id);
+    if (found == checkpoints_.end())
+        return;
+    order_.erase({found->second.header.sequence(), found->first});
+    checkpoints_.erase(found);
+}
+
+void scope_files::number(std::string_view id, std::int64_t sequence)
+{
+    const auto found = checkpoints_.find(id);
+    order_.erase({found->second.header.sequence(), found->first});
+    found->second.header.with_sequence(sequence);
+    order_.emplace(sequence, found->first);
 }
 
 std::vector<const checkpoint_file*> scope_files::in_order() const
 {
     std::vector<const checkpoint_file*> all;
-    for (const auto& [id, entry] : checkpoints)
-        all.push_back(&entry);
-    std::stable_sort(all.begin(), all.end(), [](const auto* a, const auto* b) {
-        return a->header.sequence() < b->header.sequence();
-    });
+    for (const auto& [sequence, id] : order_)
+        all.push_back(&checkpoints_.at(id));
     return all;
 }
 
 const checkpoint_file* scope_files::head() const
 {
-    const auto newest =
-        std::max_element(checkpoints.begin(), checkpoints.end(), [](const auto& a, const auto& b) {
-            return a.second.header.sequence() < b.second.header.sequence();
-        });
-    return newest == checkpoints.end() ? nullptr : &newest->second;
+    return order_.empty() ? nullptr : &checkpoints_.at(order_.rbegin()->second);
 }
 
 bool agent_files::empty() const noexcept
@@ -171,7 +188,7 @@ std::uint64_t agent_files::count() const noexcept
 {
     std::uint64_t sum = 0;
     for (const auto& [name, scope] : scopes)
-        sum += scope.checkpoints.size();
+        sum += scope.checkpoints().size();
     return sum;
 }
 
@@ -191,8 +208,8 @@ std::int64_t agent_files::last_sequence() const noexcept
 {
     auto last = record.last_sequence;
     for (const auto& [name, scope] : scopes)
-        for (const auto& [id, entry] : scope.checkpoints)
-            last = std::max(last, entry.header.sequence());
+        if (const auto* head = scope.head())
+            last = std::max(last, head->header.sequence());
     return last;
 }
 
@@ -264,9 +281,9 @@ void catalog::read(known_agent& agent, const std::string& agent_id) const
 {
     auto& files_of = agent.files;
     std::map<fs::path, checkpoint_file> before;
-    for (auto& [name, scope] : files_of.scopes)
-        for (auto& [id, entry] : scope.checkpoints)
-            before.emplace(entry.path, std::move(entry));
+    for (const auto& [name, scope] : files_of.scopes)
+        for (const auto& [id, entry] : scope.checkpoints())
+            before.emplace(entry.path, entry);
     files_of.scopes.clear();
     files_of.record = {};
     files_of.record.agent_id = agent_id;
@@ -284,7 +301,8 @@ void catalog::read(known_agent& agent, const std::string& agent_id) const
                              : read_file(entry.path(), *stamp, agent_id, scope_name);
             found.header.with_pinned(false); // the record says so below
             auto& scope = files_of.scopes[found.header.scope()];
-            scope.checkpoints.emplace(found.header.id(), std::move(found));
+            if (scope.find(found.header.id()) == nullptr) // our own spelling comes first
+                scope.put(std::move(found));
         }
     };
     for (const auto& folder : files_of.folders)

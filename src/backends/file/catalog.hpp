@@ -9,8 +9,10 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace waymark::file {
@@ -41,16 +43,27 @@ struct step_file {
     std::optional<std::string> damage;
 };
 
-struct scope_files {
-    std::map<std::string, checkpoint_file, std::less<>> checkpoints; // by id
-    std::map<std::string, step_file, std::less<>> steps;             // by key
+class scope_files {
+public:
+    std::map<std::string, step_file, std::less<>> steps; // by key
 
-    bool empty() const noexcept { return checkpoints.empty() && steps.empty(); }
+    bool empty() const noexcept { return checkpoints_.empty() && steps.empty(); }
+    const std::map<std::string, checkpoint_file, std::less<>>& checkpoints() const noexcept
+    {
+        return checkpoints_;
+    }
     checkpoint_file* find(std::string_view id);
+    void put(checkpoint_file added);
+    void remove(std::string_view id);
+    void number(std::string_view id, std::int64_t sequence);
     //! The highest sequence. Null if there is none.
     const checkpoint_file* head() const;
     //! Oldest first.
     std::vector<const checkpoint_file*> in_order() const;
+
+private:
+    std::map<std::string, checkpoint_file, std::less<>> checkpoints_; // by id
+    std::set<std::pair<std::int64_t, std::string>> order_;
 };
 
 struct agent_files {

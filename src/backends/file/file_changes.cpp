@@ -1,7 +1,5 @@
 #include "file_changes.hpp"
 
-#include "../files.hpp"
-
 #include <waymark/checkpoint.hpp>
 #include <waymark/error.hpp>
 
@@ -12,6 +10,12 @@
 namespace waymark::file {
 
 namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::size_t most_open = 64;
+
+} // namespace
 
 file_changes::~file_changes()
 {
@@ -24,7 +28,9 @@ void file_changes::write(const fs::path& target, std::string_view content)
     files::make_folders_below(root_, target.parent_path());
     auto temporary = aside_ / random_id();
     try {
-        files::write_new(temporary, content);
+        unsynced_.push_back({files::write_new(temporary, content), temporary});
+        if (unsynced_.size() == most_open)
+            sync();
         const auto [known, is_new] = temporaries_.try_emplace(target, temporary);
         if (!is_new) { // a later one for the same place
             ::unlink(known->second.c_str());
@@ -40,6 +46,13 @@ const fs::path& file_changes::current(const fs::path& target) const
 {
     const auto found = temporaries_.find(target);
     return found == temporaries_.end() ? target : found->second;
+}
+
+void file_changes::sync()
+{
+    for (const auto& [file, path] : unsynced_)
+        files::sync_file(file, path);
+    unsynced_.clear();
 }
 
 void file_changes::publish()

@@ -1,11 +1,14 @@
 //! Several new files that appear together: written and synced aside, then renamed, then their folders synced.
 #pragma once
 
+#include "../files.hpp"
+
 #include <filesystem>
 #include <map>
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace waymark::file {
 
@@ -26,14 +29,23 @@ public:
     void write(const std::filesystem::path& target, std::string_view content);
     //! Where the content of a path is: aside, or in its place.
     const std::filesystem::path& current(const std::filesystem::path& target) const;
-    //! Makes everything visible and durable.
+    //! Syncs what was written; nothing is visible yet. Syncs are made together: the first of them writes most
+    //! of what the others need.
+    //! @throws waymark::error `io`
+    void sync();
+    //! Makes everything visible and durable. @pre it is synced
     //! @throws waymark::error `io`: some of it may be visible, and it is not known what is durable.
     void publish();
 
 private:
+    struct unsynced_file {
+        files::descriptor file;
+        std::filesystem::path path;
+    };
     std::filesystem::path root_;
     std::filesystem::path aside_;
     std::map<std::filesystem::path, std::filesystem::path> temporaries_; // by target
+    std::vector<unsynced_file> unsynced_;
 };
 
 } // namespace waymark::file

@@ -126,7 +126,20 @@ public:
 
     void publish(file::file_changes& changes, const std::vector<std::string>& touched)
     {
+        try {
+            changes.sync();
+        } catch (...) {
+            forget(touched);
+            throw;
+        }
         at_commit([&] { changes.publish(); }, touched);
+    }
+
+    //! What was noted in memory did not happen: the folders are read again.
+    void forget(const std::vector<std::string>& agents)
+    {
+        for (const auto& agent_id : agents)
+            files_in.forget(agent_id);
     }
 
     //! What fails in here leaves in doubt what is on the disk.
@@ -137,8 +150,7 @@ public:
             action();
         } catch (const error& failure) {
             poison = failure.details().message();
-            for (const auto& agent_id : touched)
-                files_in.forget(agent_id);
+            forget(touched);
             throw error(errc::outcome_unknown, failure.details().message());
         }
     }
@@ -182,10 +194,8 @@ public:
         const auto path = existing != nullptr ? existing->path : agent.path_of(wanted.scope(), wanted.id());
         changes.write(path, text);
         const bool pinned = existing != nullptr && existing->header.pinned();
-        agent.scopes[wanted.scope()].checkpoints.insert_or_assign(
-            wanted.id(),
-            checkpoint_file{
-                path, {}, checkpoint_header(value).with_stored_bytes(text.size()).with_pinned(pinned), true});
+        agent.scopes[wanted.scope()].put(
+            {path, {}, checkpoint_header(value).with_stored_bytes(text.size()).with_pinned(pinned), true});
         return {sequence, text.size()};
     }
 
@@ -256,9 +266,8 @@ public:
                     outcomes.push_back(failure);
                 }
             }
-        } catch (...) { // nothing is visible; what was noted in memory is read again
-            for (const auto& agent_id : touched)
-                files_in.forget(agent_id);
+        } catch (...) { // nothing is visible
+            forget(touched);
             throw;
         }
         publish(changes, touched);
@@ -295,7 +304,7 @@ public:
             for (auto& [name, scope] : agent.scopes) {
                 if (wanted.scope() && name != *wanted.scope())
                     continue;
-                for (const auto& [id, entry] : scope.checkpoints)
+                for (const auto& [id, entry] : scope.checkpoints())
                     if ((!before || entry.header.sequence() < *before) && matches_query(wanted, entry))
                         matches.push_back(&entry);
             }
@@ -365,7 +374,7 @@ public:
             },
             {agent.record.agent_id});
         for (const auto& id : ids)
-            scope.checkpoints.erase(scope.checkpoints.find(id));
+            scope.remove(id);
     }
 
     void drop_steps_without_checkpoint(agent_files& agent, scope_files& scope)
@@ -421,13 +430,13 @@ public:
         std::set<fs::path> folders;
         const auto write = [&](const fs::path& path, const std::string& text) {
             files::make_folders(path.parent_path());
-            files::write_new(path, text);
+            files::sync_file(files::write_new(path, text), path);
             for (auto folder = path.parent_path(); folder != aside(); folder = folder.parent_path())
                 folders.insert(folder);
         };
         write(copy.record_path(), file::write_agent(copy.record));
         for (auto& [name, scope] : origin.scopes) {
-            for (const auto& [id, entry] : scope.checkpoints)
+            for (const auto& [id, entry] : scope.checkpoints())
                 write(copy.path_of(name, id),
                       file::write_checkpoint(read(entry, entry.path).with_agent(std::string(to)),
                                              options.limits()));
@@ -513,6 +522,7 @@ private:
                 return; // of another program, perhaps
             file::file_changes changes(root, aside());
             changes.write(path, format_text);
+            changes.sync();
             changes.publish();
             return;
         }
@@ -588,7 +598,7 @@ std::optional<checkpoint> file_store::load_latest(std::string_view agent_id, std
     if (head == nullptr)
         return std::nullopt;
     // A damaged file that does not tell its place may be the newest: nothing is guessed.
-    for (const auto& [id, entry] : where->checkpoints)
+    for (const auto& [id, entry] : where->checkpoints())
         if (!entry.has_sequence)
             fail_damaged(entry);
     return impl_->read(*head, head->path);
@@ -780,7 +790,7 @@ store_stats file_store::stats()
         result.checkpoints += agent.count();
         for (const auto& [name, scope] : agent.scopes) {
             result.steps += scope.steps.size();
-            for (const auto& [id, entry] : scope.checkpoints)
+            for (const auto& [id, entry] : scope.checkpoints())
                 result.bytes += entry.header.stored_bytes();
             for (const auto& [key, entry] : scope.steps)
                 result.bytes += files::size_of(entry.path);
