@@ -152,7 +152,7 @@ struct verify_progress {
     std::uint64_t checked = 0;
     std::uint64_t total = 0;
 };
-//! Called on the thread that verifies, from time to time and once at the end.
+//! Called on the thread that verifies, from time to time and once at the end. It must not call the store.
 using verify_callback = std::function<void(const verify_progress&)>;
 
 //! What verification found.

@@ -132,9 +132,13 @@ std::vector<extent_list> saver::related_to(const checkpoint& wanted, const agent
         } catch (const error&) { // NOLINT(bugprone-empty-catch): then its messages are not known
         }
     };
+    std::int64_t parent = 0;
     if (wanted.parent_id())
-        add(tables_.find_checkpoint(agent.number, wanted.scope(), *wanted.parent_id()));
-    if (scope->head != 0)
+        if (const auto row = tables_.find_checkpoint(agent.number, wanted.scope(), *wanted.parent_id())) {
+            parent = row->sequence;
+            add(row);
+        }
+    if (scope->head != 0 && scope->head != parent)
         add(tables_.checkpoint_at(agent.number, scope->head));
     return related;
 }

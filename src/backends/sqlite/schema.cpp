@@ -2,8 +2,10 @@
 
 #include "../../values/text.hpp"
 
+#include <algorithm>
 #include <array>
 #include <fstream>
+#include <limits>
 #include <sqlite3.h>
 #include <thread>
 
@@ -185,7 +187,9 @@ std::unique_ptr<connection> connect(const std::string& path, const sqlite_option
     const auto flags =
         purpose == role::writer ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READWRITE;
     auto db = std::make_unique<connection>(path, flags);
-    sqlite3_busy_timeout(db->get(), static_cast<int>(options.busy_timeout().count()));
+    const auto timeout =
+        std::clamp<std::int64_t>(options.busy_timeout().count(), 0, std::numeric_limits<int>::max());
+    sqlite3_busy_timeout(db->get(), static_cast<int>(timeout));
     // The file is data. Nothing in it is run, and nothing but SQL changes its inner structure.
     configure(*db, SQLITE_DBCONFIG_DEFENSIVE, 1);
     configure(*db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0);
