@@ -20,7 +20,7 @@ constexpr std::int64_t last_day = 6;
 
 asio::awaitable<std::string> book_hotel(std::int64_t day)
 {
-    asio::steady_timer work(co_await asio::this_coro::executor, std::chrono::milliseconds(300));
+    asio::steady_timer work(co_await asio::this_coro::executor, std::chrono::milliseconds(500));
     co_await work.async_wait(asio::use_awaitable);
     co_return "a room for night " + std::to_string(day);
 }

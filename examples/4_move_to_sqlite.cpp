@@ -25,22 +25,31 @@ void make_something(const fs::path& folder)
     }
 }
 
+void move_agent(waymark::store& files, waymark::store& database, const std::string& agent)
+{
+    for (const auto& header : files.list(waymark::query(agent).oldest_first())) {
+        if (header.damage()) { // the others can be moved all the same
+            std::cerr << "skipped " << header.id() << " of " << agent << ": " << *header.damage() << '\n';
+            continue;
+        }
+        const auto point = files.load(agent, header.scope(), header.id());
+        const auto saved = database.save(point.value());
+        database.pin(agent, header.scope(), header.id(), header.pinned());
+        std::cout << agent << " " << header.id() << ": " << header.stored_bytes() << " bytes as a file, "
+                  << saved.bytes_written() << " new bytes in SQLite\n";
+    }
+}
+
 void move(const fs::path& folder, const fs::path& file)
 {
     waymark::file_store files(folder, waymark::file_options{}.read_only());
     waymark::sqlite_store database(file);
-    for (const auto& agent : files.list_agents())
-        for (const auto& header : files.list(waymark::query(agent).oldest_first())) {
-            if (header.damage()) { // the others can be moved all the same
-                std::cerr << "skipped " << header.id() << " of " << agent << ": " << *header.damage() << '\n';
-                continue;
-            }
-            const auto point = files.load(agent, header.scope(), header.id());
-            const auto saved = database.save(point.value());
-            database.pin(agent, header.scope(), header.id(), header.pinned());
-            std::cout << agent << " " << header.id() << ": " << header.stored_bytes() << " bytes as a file, "
-                      << saved.bytes_written() << " new bytes in SQLite\n";
-        }
+    std::string last;
+    for (auto agents = files.list_agents(); !agents.empty(); agents = files.list_agents(last)) { // in pages
+        for (const auto& agent : agents)
+            move_agent(files, database, agent);
+        last = agents.back();
+    }
 }
 
 } // namespace

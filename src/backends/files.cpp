@@ -49,8 +49,9 @@ void make_folders(const fs::path& folder)
     sync_folder(folder.parent_path().empty() ? fs::path(".") : folder.parent_path());
 }
 
-void make_folders_below(const fs::path& root, const fs::path& folder)
+std::vector<fs::path> make_folders_below(const fs::path& root, const fs::path& folder)
 {
+    std::vector<fs::path> existing;
     auto path = root;
     for (const auto& part : folder.lexically_relative(root)) {
         const auto parent = path;
@@ -64,7 +65,15 @@ void make_folders_below(const fs::path& root, const fs::path& folder)
         struct stat found {};
         if (::lstat(path.c_str(), &found) != 0 || !S_ISDIR(found.st_mode))
             fail(path, "used as a folder, being a link or a file", ENOTDIR);
+        existing.push_back(parent);
     }
+    return existing;
+}
+
+void remove(const fs::path& file)
+{
+    if (::unlink(file.c_str()) != 0 && errno != ENOENT)
+        fail(file, "removed", errno);
 }
 
 void make_private_file(const fs::path& path)
@@ -105,7 +114,10 @@ void sync_file(const descriptor& file, const fs::path& path)
 
 std::string read_whole(const fs::path& path)
 {
-    const auto file = open(path, O_RDONLY);
+    struct stat link {};
+    if (::lstat(path.c_str(), &link) == 0 && S_ISLNK(link.st_mode))
+        throw error(errc::corrupt, detail::quoted(path.native()) + " is a link, which is not followed");
+    const auto file = open(path, O_RDONLY | O_NONBLOCK); // a pipe must not hold us up
     struct stat found {};
     if (::fstat(file.get(), &found) != 0)
         fail(path, "read", errno);

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace waymark::files {
 
@@ -36,8 +37,12 @@ descriptor open(const std::filesystem::path& path, int flags);
 
 //! Makes a folder and the missing ones above it, for the owner alone, each synced into its parent.
 void make_folders(const std::filesystem::path& folder);
-//! The same for a folder below `root`, through no link.
-void make_folders_below(const std::filesystem::path& root, const std::filesystem::path& folder);
+//! The same for a folder below `root`, through no link. Returns the folders above it that are there already:
+//! they may not have been synced by who made them.
+std::vector<std::filesystem::path> make_folders_below(const std::filesystem::path& root,
+                                                      const std::filesystem::path& folder);
+//! Does nothing if it is not there.
+void remove(const std::filesystem::path& file);
 //! Makes an empty file for the owner alone unless one is there.
 void make_private_file(const std::filesystem::path& path);
 //! What was made, renamed or removed in the folder is on the disk when it returns.

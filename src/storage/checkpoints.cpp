@@ -65,8 +65,12 @@ checkpoint read_head_members(const checkpoint_row& row, const agent_row& agent)
 //! Objects that a save needs, looked up in its transaction; new ones are kept until all is known to fit.
 class saver::new_objects final : public object_sink {
 public:
-    new_objects(tables& in, const agent_row& agent, std::size_t largest_value) noexcept
-        : next_number(agent.next_object), tables_(in), agent_(agent.number), largest_value_(largest_value)
+    new_objects(tables& in, const agent_row& agent, std::size_t largest_value, trust in_stored) noexcept
+        : next_number(agent.next_object),
+          tables_(in),
+          agent_(agent.number),
+          largest_value_(largest_value),
+          in_stored_(in_stored)
     {
     }
 
@@ -81,7 +85,7 @@ public:
         if (const auto known = numbers_.find(hash); known != numbers_.end())
             return {known->second, check};
         auto number = tables_.find_object(agent_, hash);
-        if (!number) {
+        if (!number || (in_stored_ == trust::no && !holds(*number, body))) {
             number = next_number++;
             rows.push_back({agent_, *number, hash, std::string(body)});
         }
@@ -101,19 +105,33 @@ public:
     std::int64_t next_number;
 
 private:
+    bool holds(std::int64_t number, std::string_view body)
+    {
+        bool same = false;
+        tables_.read_objects(agent_, std::span(&number, 1), [&](object_row&& row) {
+            same = row.body == body;
+            return true;
+        });
+        return same;
+    }
+
     tables& tables_;
     std::int64_t agent_;
     std::size_t largest_value_;
+    trust in_stored_;
     std::unordered_map<std::string, std::int64_t> numbers_;
 };
 
 saver::~saver()
 {
-    for (const auto* prefix : remembered_) {
-        if (!kept_)
-            prefix->make_void();
+    for (const auto* prefix : remembered_)
         detail::stored_prefix::release(prefix);
-    }
+}
+
+void saver::undo() noexcept
+{
+    for (const auto* prefix : remembered_)
+        prefix->make_void();
 }
 
 //! The checkpoints that most likely hold the same messages: the parent and the head.
@@ -129,7 +147,9 @@ std::vector<extent_list> saver::related_to(const checkpoint& wanted, const agent
         try {
             object_map groups;
             related.push_back(read_references(row->body, tables_, agent.number, groups).messages);
-        } catch (const error&) { // NOLINT(bugprone-empty-catch): then its messages are not known
+        } catch (const error& failure) {
+            if (failure.code() != errc::corrupt) // then its messages are not known
+                throw;
         }
     };
     std::int64_t parent = 0;
@@ -143,30 +163,31 @@ std::vector<extent_list> saver::related_to(const checkpoint& wanted, const agent
     return related;
 }
 
-bool saver::is_same(const checkpoint_row& existing, const checkpoint& wanted, const agent_row& agent,
-                    const placed_conversation& placed)
+saver::comparison saver::compare(const checkpoint_row& existing, const checkpoint& wanted,
+                                 const agent_row& agent)
 {
-    if (!is_intact(existing) || existing.parent != wanted.parent_id() || existing.name != wanted.name() ||
+    if (!is_intact(existing))
+        return comparison::unreadable;
+    if (existing.parent != wanted.parent_id() || existing.name != wanted.name() ||
         existing.iteration != wanted.iteration() || existing.created_at != to_number(wanted.created_at()) ||
         existing.messages != static_cast<std::int64_t>(wanted.conversation().size()))
-        return false;
+        return comparison::different;
     try {
-        if (parse_metadata(existing.metadata) != wanted.metadata())
-            return false;
-        auto stored = read_body(existing.body, tables_, agent.number);
-        if (stored.state != wanted.state())
-            return false;
-        if (existing.chain == view(placed.chain))
-            return stored.chat.max_tokens() == wanted.conversation().max_tokens() &&
-                   stored.chat.extra() == wanted.conversation().extra();
-        // Another order of members gives another digest and is equal all the same.
-        read_conversation(stored.chat, stored.messages, existing.chain, agent, store_number_, tables_);
-        return stored.chat == wanted.conversation();
+        return load_checkpoint(existing, agent, store_number_, tables_) == wanted ? comparison::same
+                                                                                  : comparison::different;
     } catch (const error& failure) {
-        if (failure.code() == errc::corrupt)
-            return false; // to be replaced by something that can be read
-        throw;
+        if (failure.code() != errc::corrupt)
+            throw;
+        return comparison::unreadable;
     }
+}
+
+placed_conversation saver::place(const checkpoint& wanted, const agent_row& agent, const scope_row* scope,
+                                 trust in_stored)
+{
+    return place_conversation(
+        wanted.conversation(), agent, store_number_, tables_,
+        [&] { return related_to(wanted, agent, scope); }, largest_value_, in_stored);
 }
 
 save_result saver::save(const save_request& request)
@@ -177,31 +198,38 @@ save_result saver::save(const save_request& request)
     const auto& before = known_agent == nullptr ? nobody : *known_agent;
     const auto* scope = known_agent == nullptr ? nullptr : ledger_.find_scope(before, wanted.scope());
 
-    auto placed = place_conversation(
-        wanted.conversation(), before, store_number_, tables_,
-        [&] { return related_to(wanted, before, scope); }, largest_value_);
     const bool has_conditions = request.options().is_create_only() || request.options().expects_head();
     if (!has_conditions || scope == nullptr) {
         detail::require_options(request, false, std::nullopt);
+        auto placed = place(wanted, before, scope, trust::yes);
         if (const auto saved = write(wanted, before, placed, nullptr))
             return *saved;
     }
     const auto existing = tables_.find_checkpoint(before.number, wanted.scope(), wanted.id());
-    if (existing && is_same(*existing, wanted, before, placed))
+    const auto compared = existing ? compare(*existing, wanted, before) : comparison::different;
+    if (compared == comparison::same)
         return {existing->sequence, 0};
     std::optional<std::string> head;
-    if (request.options().expects_head() && scope->head != 0)
-        if (const auto row = tables_.checkpoint_at(before.number, scope->head))
-            head = row->id;
+    if (request.options().expects_head() && scope->head != 0) {
+        const auto row = tables_.checkpoint_at(before.number, scope->head);
+        if (!row)
+            throw error(errc::corrupt, "the newest checkpoint of agent " + quoted(wanted.agent_id()) +
+                                           ", scope " + quoted(wanted.scope()) + " is missing");
+        head = row->id;
+    }
     detail::require_options(request, existing.has_value(), head);
-    return write(wanted, before, placed, existing ? &*existing : nullptr).value();
+    // What replaces something damaged must not rely on the damaged part.
+    const auto in_stored = compared == comparison::unreadable ? trust::no : trust::yes;
+    auto placed = place(wanted, before, scope, in_stored);
+    return write(wanted, before, placed, existing ? &*existing : nullptr, in_stored).value();
 }
 
 //! None if the key turns out to exist; nothing is written then.
 std::optional<save_result> saver::write(const checkpoint& wanted, const agent_row& before,
-                                        placed_conversation& placed, const checkpoint_row* existing)
+                                        placed_conversation& placed, const checkpoint_row* existing,
+                                        trust in_stored)
 {
-    new_objects objects(tables_, before, largest_value_);
+    new_objects objects(tables_, before, largest_value_, in_stored);
     checkpoint_row row;
     row.body = write_body(wanted.conversation(), placed.messages, wanted.state(), objects);
 

@@ -21,7 +21,6 @@ public:
     }
     saver(const saver&) = delete;
     saver& operator=(const saver&) = delete;
-    //! What conversations remember of this transaction is void unless it was `keep`t.
     ~saver();
 
     //! @throws waymark::error; nothing of this checkpoint is written then, unless `is_broken`.
@@ -30,18 +29,21 @@ public:
     bool is_broken() const noexcept { return writing_; }
     //! Before the commit.
     void finish() { ledger_.write(); }
-    //! After the commit.
-    void keep() noexcept { kept_ = true; }
+    //! When it was not committed: what conversations remember of it is void.
+    void undo() noexcept;
 
 private:
     class new_objects;
 
-    bool is_same(const checkpoint_row& existing, const checkpoint& wanted, const agent_row& agent,
-                 const placed_conversation& placed);
+    enum class comparison { same, different, unreadable };
+    comparison compare(const checkpoint_row& existing, const checkpoint& wanted, const agent_row& agent);
+    placed_conversation place(const checkpoint& wanted, const agent_row& agent, const scope_row* scope,
+                              trust in_stored);
     std::vector<extent_list> related_to(const checkpoint& wanted, const agent_row& agent,
                                         const scope_row* scope);
     std::optional<save_result> write(const checkpoint& wanted, const agent_row& before,
-                                     placed_conversation& placed, const checkpoint_row* existing);
+                                     placed_conversation& placed, const checkpoint_row* existing,
+                                     trust in_stored = trust::yes);
     void remember(const checkpoint& wanted, const agent_row& agent, placed_conversation& placed);
 
     tables& tables_;
@@ -50,7 +52,6 @@ private:
     std::size_t largest_value_;
     std::vector<const remembered_prefix*> remembered_; // each with a reference
     bool writing_ = false;
-    bool kept_ = false;
 };
 
 //! The whole checkpoint. @throws waymark::error `corrupt` that names it.

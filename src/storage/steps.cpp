@@ -35,6 +35,9 @@ void put_step(const step_request& request, ledger& records, tables& in, std::siz
 {
     const auto& wanted = request.step();
     const auto* known_agent = records.find_agent(wanted.agent_id());
+    if (known_agent != nullptr)
+        records.find_scope(*known_agent,
+                           wanted.scope()); // a damaged record is noticed before anything is written
     const auto existing = known_agent == nullptr
                               ? std::nullopt
                               : in.find_step(known_agent->number, wanted.scope(), wanted.key());

@@ -85,7 +85,9 @@ known_messages read_known(const std::vector<extent_list>& related, std::int64_t 
                         if (number >= range.first && number < range.end() && sha256(text) == value)
                             known.emplace(value, number);
                     });
-                } catch (const error&) { // NOLINT(bugprone-empty-catch): see above
+                } catch (const error& failure) {
+                    if (failure.code() != errc::corrupt)
+                        throw;
                 }
                 return true;
             });
@@ -105,16 +107,20 @@ std::int64_t placed_conversation::bytes_added() const noexcept
 placed_conversation place_conversation(const conversation& chat, const agent_row& agent,
                                        std::uint64_t store_number, tables& in,
                                        const std::function<std::vector<extent_list>()>& related,
-                                       std::size_t largest_value)
+                                       std::size_t largest_value, trust in_stored)
 {
     placed_conversation result;
     result.next_message = agent.next_message;
 
-    const auto found = conversation_access::find_stored(chat, {store_number, agent.number});
+    const auto found = in_stored == trust::no
+                           ? conversation_access::found{}
+                           : conversation_access::find_stored(chat, {store_number, agent.number});
     if (const auto* prefix = static_cast<const remembered_prefix*>(found.prefix)) {
         auto messages = prefix->messages().truncated(static_cast<std::int64_t>(found.length));
+        const bool is_whole = messages.size() == prefix->messages().size();
         if (prefix->seen_at() == agent.sweeps || all_exist(messages, agent.number, in)) {
-            prefix->see_at(agent.sweeps);
+            if (is_whole) // what is behind it, for longer conversations, was not looked at
+                prefix->see_at(agent.sweeps);
             result.messages = std::move(messages);
             result.chain = prefix->chain_at(found.length);
             result.known = found.length;
@@ -122,8 +128,9 @@ placed_conversation place_conversation(const conversation& chat, const agent_row
     }
 
     const auto rest = conversation_access::messages_from(chat, result.known);
-    const auto known =
-        result.known == 0 && !rest.empty() ? read_known(related(), agent.number, in) : known_messages();
+    const auto known = in_stored == trust::yes && result.known == 0 && !rest.empty()
+                           ? read_known(related(), agent.number, in)
+                           : known_messages();
     result.chains.reserve(rest.size());
     bool row_is_open = false;
     for (const auto* next : rest) {

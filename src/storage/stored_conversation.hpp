@@ -53,13 +53,16 @@ struct placed_conversation {
     std::int64_t bytes_added() const noexcept;
 };
 
+//! Whether to rely on what is stored. `no` stores everything anew, where something was found damaged.
+enum class trust : bool { no, yes };
+
 //! Finds the messages of a conversation that are stored already: those that it remembers, if they are still
 //! there, and else those of the checkpoints that it is `related` to (asked for when needed), by digest.
 //! @throws waymark::error `invalid_argument` if a message is longer than `largest_value`.
 placed_conversation place_conversation(const conversation& chat, const agent_row& agent,
                                        std::uint64_t store_number, tables& in,
                                        const std::function<std::vector<extent_list>()>& related,
-                                       std::size_t largest_value);
+                                       std::size_t largest_value, trust in_stored);
 
 //! Reads messages behind those that `chat` holds. It remembers its place afterwards.
 //! @throws waymark::error `corrupt`, also if the digest of the whole is not `expected`.

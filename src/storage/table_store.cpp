@@ -35,6 +35,16 @@ std::optional<agent_row> find_agent(tables& from, std::string_view id)
     return intact_agent(from.find_agent(id));
 }
 
+//! What was removed is removed, whether or not its content can be swept now; the agent's record says that
+//! something is left to be swept.
+void try_to_sweep(database& in, std::int64_t agent)
+{
+    try {
+        sweep(in, agent);
+    } catch (const error&) { // NOLINT(bugprone-empty-catch): busy, full: another time
+    }
+}
+
 //! Absence is certain only if nothing is missing that should be there.
 void require_complete(tables& from, const agent_row& agent, std::string_view scope)
 {
@@ -143,10 +153,12 @@ public:
                 range.above = wanted.after()->sequence();
         }
         std::map<std::string, std::int64_t> seen;
-        bool saw_all = !range.above && !range.below;
+        bool reached_end = true;
         from.scan_checkpoints(agent.number, range, [&](checkpoint_row&& row) {
+            if (seen.empty() && range.newest_first && !range.below)
+                require_head(from, agent, wanted, row.sequence);
             if (left == 0) {
-                saw_all = false;
+                reached_end = false;
                 return false;
             }
             ++seen[row.scope];
@@ -157,8 +169,26 @@ public:
             visit(agent, std::move(row), std::move(header));
             return true;
         });
-        if (saw_all)
-            require_complete_scopes(from, agent, wanted, seen);
+        if (!reached_end)
+            return;
+        if (range.above || range.below) // the rest of a list that was begun before
+            for (const auto& scope : from.scopes_of(agent.number))
+                seen[scope.scope] = !wanted.scope() || scope.scope == *wanted.scope()
+                                        ? from.count_checkpoints(agent.number, scope.scope)
+                                        : 0;
+        require_complete_scopes(from, agent, wanted, seen);
+    }
+
+    //! The first of a list that begins with the newest.
+    static void require_head(tables& from, const agent_row& agent, const query& wanted, std::int64_t first)
+    {
+        std::int64_t head = 0;
+        for (const auto& scope : from.scopes_of(agent.number))
+            if (!wanted.scope() || scope.scope == *wanted.scope())
+                head = std::max(head, scope.head);
+        if (head != first)
+            throw error(errc::corrupt, "the newest checkpoint of agent " + quoted(agent.id) + " should be #" +
+                                           std::to_string(head) + " and is #" + std::to_string(first));
     }
 
     //! A list that ends is a list of all there should be.
@@ -210,7 +240,7 @@ std::vector<save_outcome> table_store::save(std::span<const save_request> batch)
         return outcomes;
 
     std::optional<saver> saves;
-    impl_->database->write([&](tables& in) {
+    const auto save_all = [&](tables& in) {
         impl_->records.begin(in);
         saves.emplace(in, impl_->records, impl_->number, impl_->database->largest_value());
         for (std::size_t i = 0; i < batch.size(); ++i) {
@@ -225,8 +255,11 @@ std::vector<save_outcome> table_store::save(std::span<const save_request> batch)
             }
         }
         saves->finish();
+    };
+    impl_->database->write(save_all, [&] {
+        if (saves)
+            saves->undo();
     });
-    saves->keep();
     return outcomes;
 }
 
@@ -337,7 +370,7 @@ bool table_store::erase(std::string_view agent_id, std::string_view scope, std::
             number = in.find_agent(agent_id)->number;
     });
     if (found)
-        sweep(*impl_->database, number);
+        try_to_sweep(*impl_->database, number);
     return found;
 }
 
@@ -348,7 +381,7 @@ std::uint64_t table_store::erase_agent(std::string_view agent_id)
     std::optional<std::int64_t> number;
     impl_->database->write([&](tables& in) { number = condemn_agent(in, agent_id, count); });
     if (number)
-        sweep(*impl_->database, *number);
+        try_to_sweep(*impl_->database, *number);
     return count;
 }
 
@@ -385,7 +418,7 @@ prune_result table_store::prune(std::string_view agent_id, const retention& poli
             removed.insert(removed.end(), std::make_move_iterator(some.begin()),
                            std::make_move_iterator(some.end()));
         });
-    sweep(*impl_->database, number);
+    try_to_sweep(*impl_->database, number);
     return {std::move(removed), plan.bytes()};
 }
 
@@ -438,9 +471,15 @@ std::vector<step> table_store::load_steps(const step_query& query)
         if (!agent)
             return result;
         if (query.scope() && query.key()) { // what every step of a session asks
-            if (const auto row = from.find_step(agent->number, *query.scope(), *query.key()))
+            if (const auto row = from.find_step(agent->number, *query.scope(), *query.key())) {
                 if (auto found = read_step(*row, *agent); query.matches(found))
                     result.push_back(std::move(found));
+                return result;
+            }
+            const auto record = intact_scope(from, *agent, *query.scope());
+            if (record && record->steps != from.count_steps(agent->number, *query.scope()))
+                throw error(errc::corrupt, "a step of agent " + quoted(agent->id) + ", scope " +
+                                               quoted(*query.scope()) + " is missing");
             return result;
         }
         std::map<std::string, std::int64_t> seen;

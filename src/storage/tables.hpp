@@ -171,9 +171,9 @@ public:
     virtual std::int64_t newest_sequence(std::int64_t agent, std::string_view scope) = 0;
     //! Returns false, and does nothing, if the key exists.
     virtual bool insert_checkpoint(const checkpoint_row& row) = 0;
-    //! Found by agent and sequence.
+    //! Found by agent, scope and id. @throws waymark::error `corrupt` if it is not there.
     virtual void update_checkpoint(const checkpoint_row& row) = 0;
-    virtual void remove_checkpoint(std::int64_t agent, std::int64_t sequence) = 0;
+    virtual void remove_checkpoint(std::int64_t agent, std::string_view scope, std::string_view id) = 0;
 
     //! Rows that hold any of these messages, in order.
     virtual void read_messages(std::int64_t agent, extent range, const visitor<message_row>& visit) = 0;
@@ -186,6 +186,7 @@ public:
     virtual void insert_messages(const message_row& row) = 0;
     virtual void remove_messages(std::int64_t agent, std::int64_t first) = 0;
 
+    //! The newest with that hash.
     virtual std::optional<std::int64_t> find_object(std::int64_t agent, std::string_view hash) = 0;
     virtual void read_objects(std::int64_t agent, std::span<const std::int64_t> numbers,
                               const visitor<object_row>& visit) = 0;
@@ -203,6 +204,7 @@ public:
     //! By scope and key.
     virtual void scan_steps(std::int64_t agent, const std::optional<std::string>& scope,
                             const visitor<step_row>& visit) = 0;
+    virtual std::int64_t count_steps(std::int64_t agent, std::string_view scope) = 0;
     virtual void put_step(const step_row& row) = 0;
     //! Those made on a later checkpoint than this. Returns how many.
     virtual std::int64_t remove_steps_after(std::int64_t agent, std::string_view scope,
@@ -225,9 +227,11 @@ public:
 
     //! A consistent view that nobody's writing disturbs.
     virtual void read(const std::function<void(tables&)>& body) = 0;
-    //! A transaction that is alone in writing. Durable when it returns; undone when the body throws.
+    //! A transaction that is alone in writing. Durable when it returns; undone when the body throws. `undone`
+    //! is called when it was not committed, before anyone else writes.
     //! @throws waymark::error `outcome_unknown` if the commit itself failed.
-    virtual void write(const std::function<void(tables&)>& body) = 0;
+    virtual void write(const std::function<void(tables&)>& body, const std::function<void()>& undone) = 0;
+    void write(const std::function<void(tables&)>& body) { write(body, {}); }
 
     //! The longest value that fits into a row.
     virtual std::size_t largest_value() const noexcept = 0;

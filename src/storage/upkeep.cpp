@@ -18,7 +18,7 @@ constexpr std::size_t rows_per_transaction = 256;
 //! Takes the checkpoint out of the books. The head is looked up again if it was the one.
 void remove_row(tables& in, ledger& records, agent_row& agent, const checkpoint_row& row)
 {
-    in.remove_checkpoint(agent.number, row.sequence);
+    in.remove_checkpoint(agent.number, row.scope, row.id);
     ++agent.changes;
     agent.has_garbage = true;
     auto& scope = records.change_scope(agent, row.scope);
@@ -62,9 +62,10 @@ std::vector<prune_candidate> read_candidates(tables& from, const agent_row& agen
     range.scope = scope.scope;
     from.scan_checkpoints(agent.number, range, [&](checkpoint_row&& row) {
         prune_candidate next{std::move(row), {}, true};
+        next.is_readable = is_intact(next.row);
         try {
-            next.references = read_references(next.row.body, from, agent.number, groups);
-            next.is_readable = is_intact(next.row);
+            if (next.is_readable)
+                next.references = read_references(next.row.body, from, agent.number, groups);
         } catch (const error& failure) {
             if (failure.code() != errc::corrupt)
                 throw;
@@ -170,9 +171,10 @@ std::optional<sweep_plan> plan_sweep(tables& from, const agent_row& agent)
     object_map groups;
     bool readable = true;
     from.scan_checkpoints(agent.number, {}, [&](checkpoint_row&& row) {
+        readable = is_intact(row);
         try {
-            content.take(read_references(row.body, from, agent.number, groups));
-            readable = readable && is_intact(row);
+            if (readable)
+                content.take(read_references(row.body, from, agent.number, groups));
         } catch (const error& failure) {
             if (failure.code() != errc::corrupt)
                 throw;
@@ -198,6 +200,8 @@ void spare_what_was_saved(sweep_plan& plan, const agent_row& agent, tables& in)
     scan_range range;
     range.above = plan.last_sequence;
     in.scan_checkpoints(agent.number, range, [&](checkpoint_row&& row) {
+        if (!is_intact(row))
+            throw error(errc::corrupt, describe(row, agent) + " is damaged");
         const auto needed = read_references(row.body, in, agent.number, groups);
         for (const auto& numbers : needed.messages.all())
             messages.insert(numbers);

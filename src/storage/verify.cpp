@@ -64,7 +64,11 @@ public:
             out_.report({agent_.id, {}, {}}, "the checksum of the agent's record differs");
         read_messages();
         read_objects();
-        for (const auto& scope : tables_.scopes_of(agent_.number))
+        const auto scopes = tables_.scopes_of(agent_.number);
+        if (static_cast<std::int64_t>(scopes.size()) != agent_.scopes)
+            out_.report({agent_.id, {}, {}}, "the agent should have " + std::to_string(agent_.scopes) +
+                                                 " scopes and has " + std::to_string(scopes.size()));
+        for (const auto& scope : scopes)
             scopes_.emplace(scope.scope, counted{scope, {}, 0, 0});
         check_checkpoints();
         check_steps();
@@ -236,8 +240,14 @@ verify_report verify(database& in, const verify_callback& progress)
             more = !next.empty();
             if (!more)
                 return;
-            agent_verification(tables, next.front(), result).run();
             last = next.front().id;
+            try {
+                agent_verification(tables, next.front(), result).run();
+            } catch (const error& failure) { // a page that SQLite cannot read; the other agents follow
+                if (failure.code() != errc::corrupt)
+                    throw;
+                result.report({last, {}, {}}, failure.details().message());
+            }
         });
     return result.end();
 }

@@ -311,9 +311,124 @@ TEST_CASE("the folders of smooth-operator are read as they are")
         CHECK(store.count(query("Planner One")) == 2);
         CHECK(content_of(folder.path() / agent / (original.id() + ".json")) == seed);
         CHECK(store.verify().ok());
+        auto changed = second; // replacing keeps the place
+        store.save(changed.with_name("changed"));
+        CHECK(ids(store.list(query(agent).oldest_first())).front() == second.id());
+        CHECK(ids(file_store(folder.path(), file_options{}.read_only()).list(query(agent).oldest_first()))
+                  .front() == second.id());
         CHECK(store.erase_agent("Planner One") == 2);
         CHECK_FALSE(fs::exists(folder.path() / "Planner One"));
     }
+}
+
+TEST_CASE("a damaged file with a shortened name is found by its id, not reported as absent")
+{
+    const test::temporary_folder folder;
+    const std::string id(255, 'i'), agent(255, 'a');
+    file_store(folder.path()).save(named(agent, id));
+    fs::path file;
+    for (const auto& entry : fs::recursive_directory_iterator(folder.path()))
+        if (entry.path().filename().native().starts_with("iii"))
+            file = entry.path();
+    write(file, content_of(file).substr(0, 300));
+    file_store store(folder.path());
+    CHECK(failure_of([&] { store.load(agent, "", id); }).code() == errc::corrupt);
+    CHECK(failure_of([&] { store.save(named(agent, id), save_options{}.create_only()); }).code() ==
+          errc::conflict);
+    store.save(named(agent, id));
+    CHECK(store.load(agent, "", id));
+    CHECK(store.verify().ok());
+    CHECK(store.count(query(agent)) == 1);
+}
+
+TEST_CASE("a folder of a long agent id that was being made harms nobody")
+{
+    const test::temporary_folder folder;
+    const std::string agent(255, 'a');
+    file_store(folder.path()).save(named("other", "x"));
+    fs::create_directories(folder.path() / file::to_name(agent) / ".waymark"); // and then it was killed
+    fs::create_directories(folder.path() / "notes~2026");
+    file_store store(folder.path());
+    CHECK(store.list_agents() == std::vector<std::string>{"other"});
+    store.save(named(agent, "x"));
+    CHECK(store.load(agent, "", "x"));
+    CHECK(file_store(folder.path() / "second").list_agents().empty());
+}
+
+TEST_CASE("a damaged record of an agent leaves its checkpoints readable and keeps what may be pinned")
+{
+    const test::temporary_folder folder;
+    {
+        file_store store(folder.path());
+        for (const auto* id : {"one", "two", "three"})
+            store.save(named("agent", id));
+        store.pin("agent", "", "one", true);
+    }
+    write(folder.path() / "agent" / ".waymark" / "agent.json", "{\"waymark\": 1, ");
+    file_store store(folder.path());
+    CHECK(store.load_latest("agent")->id() == "three");
+    CHECK(store.list(query::all_agents()).size() == 3);
+    CHECK(store.verify().damages().size() == 1);
+    CHECK(failure_of([&] { store.prune("agent", retention{}.keep_last(1), dry_run::no); }).code() ==
+          errc::corrupt);
+    CHECK(failure_of([&] { store.pin("agent", "", "two", true); }).code() == errc::corrupt);
+    CHECK(store.save(named("agent", "four")).sequence() > 3);
+    CHECK(store.erase_agent("agent") == 4);
+}
+
+TEST_CASE("folders and files of other people are left alone")
+{
+    const test::temporary_folder folder, outside;
+    write(folder.path() / "photos" / "cat.jpg", "a cat");
+    write(outside.path() / "treasure.json", "{}");
+    file_store(folder.path()).save(named("agent", "x"));
+    fs::create_directory_symlink(outside.path(), folder.path() / "agent" / ".waymark");
+    {
+        file_store store(folder.path());
+        CHECK(store.list_agents() == std::vector<std::string>{"agent"});
+        CHECK(store.erase_agent("photos") == 0);
+        CHECK(failure_of([&] { store.copy_agent("agent", "photos"); }).code() == errc::conflict);
+        CHECK(failure_of([&] { store.pin("agent", "", "x", true); }).code() == errc::io);
+        CHECK(store.erase_agent("agent") == 1);
+    }
+    CHECK(content_of(folder.path() / "photos" / "cat.jpg") == "a cat");
+    CHECK(fs::exists(outside.path() / "treasure.json"));
+
+    fs::remove_all(folder.path() / ".waymark");
+    fs::create_directory(folder.path() / ".waymark");
+    fs::create_directory_symlink(outside.path(), folder.path() / ".waymark" / "temporary");
+    CHECK(failure_of([&] { file_store store(folder.path()); }).code() == errc::io);
+    CHECK(fs::exists(outside.path() / "treasure.json"));
+}
+
+TEST_CASE("a file of a newer version is not overwritten")
+{
+    const test::temporary_folder folder;
+    file_store(folder.path()).save(named("agent", "one"));
+    const auto file = folder.path() / "agent" / "one.json";
+    auto newer = content_of(file);
+    newer.replace(newer.find("\"waymark\": 1"), 12, "\"waymark\": 2");
+    newer.erase(newer.rfind(",\n  \"checksum\""));
+    write(file, newer + "}");
+    file_store store(folder.path());
+    CHECK(failure_of([&] { store.load("agent", "", "one"); }).code() == errc::unsupported_format);
+    CHECK(failure_of([&] { store.save(named("agent", "one")); }).code() == errc::unsupported_format);
+    CHECK(content_of(file) == newer + "}");
+}
+
+TEST_CASE("damage that comes while the store is open is repaired by saving again")
+{
+    const test::temporary_folder folder;
+    file_store store(folder.path());
+    const auto saved = named("agent", "one");
+    store.save(saved);
+    const auto file = folder.path() / "agent" / "one.json";
+    if (GENERATE(true, false))
+        write(file, "rot");
+    else
+        fs::remove(file);
+    store.save(saved);
+    CHECK(store.load("agent", "", "one") == saved);
 }
 
 TEST_CASE("a folder that is not there, or is a file, is refused")

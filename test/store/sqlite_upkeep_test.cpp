@@ -278,6 +278,72 @@ TEST_CASE("damage makes exactly the checkpoints unreadable that need it")
     CHECK(f.store.load("other", "", "untouched")->conversation() == chat);
 }
 
+TEST_CASE("saving a damaged checkpoint again under its key repairs it")
+{
+    fixture f;
+    const auto chat = chat_of({"one", "two"});
+    const auto saved = named("a", chat).with_state({{"file", std::string(5'000, 'a')}});
+    f.store.save(saved);
+    f.damage(GENERATE("UPDATE messages SET body = replace(body, 'two', 'TWO')",
+                      "UPDATE objects SET body = CAST('\"short\"' AS BLOB)", "DELETE FROM messages",
+                      "DELETE FROM objects", "UPDATE checkpoints SET name = 'x'"));
+    REQUIRE(unreadable(f.store) == std::set<std::string>{"a"});
+    f.store.save(saved);
+    CHECK(f.store.load("agent", "", "a") == saved);
+    CHECK(f.store.verify().ok());
+    CHECK(f.store.save(saved).bytes_written() == 0);
+}
+
+TEST_CASE("a part that is still there does not vouch for the rest")
+{
+    fixture f;
+    auto chat = chat_of({"one", "two"});
+    f.store.save(named("short", chat));
+    chat.push(message::user("three"));
+    f.store.save(named("long", chat));
+    chat = f.store.load("agent", "", "long")->conversation();
+    auto fork = chat;
+    fork.truncate(2);
+    f.store.erase("agent", "", "long"); // sweeps "three"
+    fork.push(message::user("fork"));
+    f.store.save(named("fork", fork));
+    f.store.save(named("long again", chat));
+    CHECK(f.store.load("agent", "", "long again")->conversation() == chat);
+    CHECK(f.store.verify().ok());
+}
+
+TEST_CASE("what another process wrote is noticed after a transaction that failed, too")
+{
+    fixture f;
+    sqlite_store other(f.file);
+    const auto chat = chat_of({"one"});
+    f.store.save(named("a", chat));
+    other.erase_agent("agent");
+    CHECK_THROWS_AS(f.store.copy_agent("nobody", "y"), error);
+    f.store.save(named("b", chat)); // must not go to the agent that was erased
+    CHECK(f.store.load("agent", "", "b"));
+    CHECK(f.store.verify().ok());
+}
+
+TEST_CASE("pages notice what vanished")
+{
+    fixture f;
+    for (int i = 0; i < 6; ++i)
+        f.store.save(named(std::to_string(i), chat_of({"x"})));
+    const auto page = f.store.list(query("agent").limit(3));
+    SECTION("behind the first page")
+    {
+        f.damage("DELETE FROM checkpoints WHERE id = '1'");
+        CHECK_THROWS_AS(f.store.list(query("agent").after(cursor(page.back()))), error);
+    }
+    SECTION("the newest")
+    {
+        f.damage("DELETE FROM checkpoints WHERE id = '5'");
+        CHECK_THROWS_AS(f.store.list(query("agent").limit(1)), error);
+        CHECK_THROWS_AS(f.store.save(named("z", {}), save_options{}.expect_head(std::nullopt)), error);
+    }
+}
+
 TEST_CASE("a damaged step is an error, and a vanished one, too")
 {
     fixture f;
@@ -290,6 +356,7 @@ TEST_CASE("a damaged step is an error, and a vanished one, too")
                                "DELETE FROM steps WHERE key = 'call-1'");
     f.damage(sql);
     CHECK_THROWS_AS(f.store.load_steps(step_query("agent")), error);
+    CHECK_THROWS_AS(f.store.load_steps(step_query("agent").scope("").key("call-1")), error);
     CHECK_FALSE(f.store.verify().ok());
 }
 

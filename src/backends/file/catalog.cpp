@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <set>
 #include <sys/stat.h>
 
 namespace waymark::file {
@@ -16,30 +17,38 @@ namespace fs = std::filesystem;
 
 namespace {
 
-//! The entries of a folder, in a fixed order. Empty if it is not there. Links are not followed.
-std::vector<fs::directory_entry> entries_of(const fs::path& folder)
+bool is_real_folder(const fs::path& path)
 {
-    std::vector<fs::directory_entry> entries;
+    std::error_code failure;
+    return fs::symlink_status(path, failure).type() == fs::file_type::directory;
+}
+
+//! The entries of a folder, in a fixed order. Empty if it is not there or is a link.
+std::vector<fs::path> entries_of(const fs::path& folder)
+{
+    std::vector<fs::path> entries;
+    if (!is_real_folder(folder))
+        return entries;
     std::error_code failure;
     for (fs::directory_iterator it(folder, failure), end; !failure && it != end; it.increment(failure))
-        entries.push_back(*it);
+        entries.push_back(it->path());
     if (failure && failure != std::errc::no_such_file_or_directory)
         files::fail(folder, "listed", failure.value());
     std::sort(entries.begin(), entries.end());
     return entries;
 }
 
-bool is_real_folder(const fs::directory_entry& entry)
+bool is_document(const fs::path& path)
 {
-    std::error_code failure;
-    return entry.symlink_status(failure).type() == fs::file_type::directory;
+    return path.extension() == suffix && !path.filename().native().starts_with('.') && !is_real_folder(path);
 }
 
-bool is_document(const fs::directory_entry& entry)
+//! The folders in a folder.
+std::vector<fs::path> folders_in(const fs::path& folder)
 {
-    std::error_code failure;
-    return entry.path().extension() == suffix && !entry.path().filename().native().starts_with('.') &&
-           entry.symlink_status(failure).type() != fs::file_type::directory;
+    auto entries = entries_of(folder);
+    std::erase_if(entries, [](const fs::path& path) { return !is_real_folder(path); });
+    return entries;
 }
 
 //! What the name of a file or folder stands for; a name in another spelling stands for itself.
@@ -53,40 +62,61 @@ bool is_name_of(const std::string& name, std::string_view id)
     return to_name(id) == name || (!from_name(name) && !is_shortened(name) && name == id);
 }
 
+//! Calls `read`; damage is a value, an I/O error is not: that would make it last.
+template <class Read>
+std::string damage_of(Read read, bool& is_newer)
+{
+    try {
+        read();
+        return {};
+    } catch (const error& failure) {
+        is_newer = failure.code() == errc::unsupported_format;
+        if (!is_newer && failure.code() != errc::corrupt)
+            throw;
+        return failure.details().message();
+    }
+}
+
 checkpoint_file read_file(const fs::path& path, const file_stamp& stamp, const std::string& agent_id,
                           const std::string& scope_name)
 {
     const auto name = path.stem().native();
     std::string text;
-    std::string damage;
-    try {
-        text = files::read_whole(path);
-        const auto value = read_checkpoint(text);
-        if (value.agent_id() == agent_id && is_name_of(scope_name, value.scope()) &&
-            is_name_of(name, value.id()))
-            return {path, stamp, checkpoint_header(value).with_stored_bytes(stamp.bytes), true};
-        damage = "the file is for checkpoint " + detail::quoted(value.id()) + " of agent " +
-                 detail::quoted(value.agent_id()) + ", scope " + detail::quoted(value.scope());
-    } catch (const error& failure) {
-        damage = failure.details().message();
+    std::optional<checkpoint> value;
+    bool is_newer = false;
+    auto damage = damage_of(
+        [&] {
+            text = files::read_whole(path);
+            value = read_checkpoint(text);
+        },
+        is_newer);
+    if (value) {
+        if (value->agent_id() == agent_id && is_name_of(scope_name, value->scope()) &&
+            is_name_of(name, value->id()))
+            return {path, stamp, checkpoint_header(*value).with_stored_bytes(stamp.bytes), true, false};
+        damage = "the file is for checkpoint " + detail::quoted(value->id()) + " of agent " +
+                 detail::quoted(value->agent_id()) + ", scope " + detail::quoted(value->scope());
     }
     checkpoint known(agent_id);
     const auto sequence = guess_sequence(text);
     known.with_id(meaning_of(name)).with_scope(meaning_of(scope_name)).with_created_at({});
     known.with_sequence(sequence.value_or(0));
     return {path, stamp, checkpoint_header(known).with_stored_bytes(stamp.bytes).with_damage(damage),
-            sequence.has_value()};
+            sequence.has_value(), is_newer};
 }
 
 step_file read_step_file(const fs::path& path, const std::string& agent_id)
 {
-    try {
-        return {path, read_step(files::read_whole(path)), std::nullopt};
-    } catch (const error& failure) {
-        step unknown(agent_id, meaning_of(path.parent_path().filename().native()),
-                     meaning_of(path.stem().native()));
-        return {path, {std::move(unknown), 0}, failure.details().message()};
-    }
+    step_file found{
+        path,
+        {step(agent_id, meaning_of(path.parent_path().filename().native()), meaning_of(path.stem().native())),
+         0},
+        std::nullopt};
+    bool is_newer = false;
+    auto damage = damage_of([&] { found.content = read_step(files::read_whole(path)); }, is_newer);
+    if (!damage.empty())
+        found.damage = std::move(damage);
+    return found;
 }
 
 //! Files of other programs have no sequence. They come first, by time and id.
@@ -105,18 +135,27 @@ void number_the_unnumbered(agent_files& agent)
         agent.find_scope(header.scope())->number(header.id(), next++);
 }
 
-//! An erasure that was interrupted may have left steps of a checkpoint that is gone.
-void drop_orphaned_steps(agent_files& agent)
+//! An erasure that was interrupted may have left steps of a checkpoint that is gone. A later checkpoint would
+//! make them valid again, so that a writer removes them for good.
+void drop_orphaned_steps(agent_files& agent, bool for_good)
 {
     for (auto& [name, scope] : agent.scopes) {
-        std::int64_t newest = 0;
-        for (const auto& [id, entry] : scope.checkpoints()) {
-            if (!entry.has_sequence)
-                return; // who knows
-            newest = std::max(newest, entry.header.sequence());
-        }
-        std::erase_if(scope.steps,
-                      [newest](const auto& entry) { return entry.second.content.made_on > newest; });
+        if (scope.without_sequence() != nullptr)
+            continue; // who knows
+        const auto* head = scope.head();
+        const auto newest = head == nullptr ? 0 : std::max<std::int64_t>(head->header.sequence(), 0);
+        std::set<fs::path> folders;
+        std::erase_if(scope.steps, [&](const auto& entry) {
+            if (entry.second.content.made_on <= newest)
+                return false;
+            if (for_good) {
+                files::remove(entry.second.path);
+                folders.insert(entry.second.path.parent_path());
+            }
+            return true;
+        });
+        for (const auto& folder : folders)
+            files::sync_folder(folder);
     }
 }
 
@@ -134,12 +173,54 @@ std::optional<file_stamp> stamp_of(const fs::path& path)
                       found.st_mtim.tv_sec * 1'000'000'000 + found.st_mtim.tv_nsec};
 }
 
+std::vector<fs::path> documents_in(const fs::path& folder)
+{
+    auto entries = entries_of(folder);
+    std::erase_if(entries, [](const fs::path& path) { return !is_document(path); });
+    return entries;
+}
+
+bool holds_only_ours(const fs::path& folder)
+{
+    const auto entries = entries_of(folder);
+    return std::all_of(entries.begin(), entries.end(), [](const fs::path& path) {
+        return is_document(path) || path.filename() == reserved_folder;
+    });
+}
+
 // Scopes and agents
+
+namespace {
+
+//! Looks for an id, and for a damaged file that is known only by the shortened name of the id.
+template <class Map>
+auto* find_in(Map& map, std::string_view id)
+{
+    auto found = map.find(id);
+    if (found == map.end())
+        if (const auto name = to_name(id); is_shortened(name))
+            found = map.find(name);
+    return found == map.end() ? nullptr : &found->second;
+}
+
+} // namespace
 
 checkpoint_file* scope_files::find(std::string_view id)
 {
-    const auto found = checkpoints_.find(id);
-    return found == checkpoints_.end() ? nullptr : &found->second;
+    return find_in(checkpoints_, id);
+}
+
+step_file* scope_files::find_step(std::string_view key)
+{
+    return find_in(steps, key);
+}
+
+const checkpoint_file* scope_files::without_sequence() const
+{
+    for (const auto& [id, entry] : checkpoints_)
+        if (!entry.has_sequence)
+            return &entry;
+    return nullptr;
 }
 
 void scope_files::put(checkpoint_file added)
@@ -194,8 +275,7 @@ std::uint64_t agent_files::count() const noexcept
 
 scope_files* agent_files::find_scope(std::string_view scope)
 {
-    const auto found = scopes.find(scope);
-    return found == scopes.end() ? nullptr : &found->second;
+    return find_in(scopes, scope);
 }
 
 checkpoint_file* agent_files::find(std::string_view scope, std::string_view id)
@@ -211,6 +291,21 @@ std::int64_t agent_files::last_sequence() const noexcept
         if (const auto* head = scope.head())
             last = std::max(last, head->header.sequence());
     return last;
+}
+
+std::int64_t agent_files::next_sequence() const
+{
+    constexpr std::int64_t highest = std::int64_t{1} << 62;
+    constexpr std::int64_t room = std::int64_t{1} << 20; // for what cannot be read
+    const auto last = last_sequence();
+    if (last >= highest)
+        throw error(errc::corrupt, "agent " + detail::quoted(record.agent_id) +
+                                       " has a checkpoint with sequence " + std::to_string(last) +
+                                       "; repair that file");
+    const bool all_known = !record_damage && std::all_of(scopes.begin(), scopes.end(), [](const auto& entry) {
+        return entry.second.without_sequence() == nullptr;
+    });
+    return last + (all_known ? 1 : room);
 }
 
 fs::path agent_files::folder_of(std::string_view scope) const
@@ -230,110 +325,129 @@ fs::path agent_files::path_of_step(std::string_view scope, std::string_view key)
 
 // The catalog
 
+//! None if the folder is nobody's.
 std::optional<std::string> catalog::agent_of(const fs::path& folder) const
 {
     const auto name = folder.filename().native();
     if (name.starts_with('.'))
         return std::nullopt;
+    const auto reserved = folder / reserved_folder;
+    const bool has_reserved = is_real_folder(reserved);
+    if (!has_reserved && documents_in(folder).empty())
+        return std::nullopt;
     if (!is_shortened(name))
         return meaning_of(name);
-    try {
-        auto record = read_agent(files::read_whole(folder / reserved_folder / "agent.json"));
+    // The id is in the record. Without one this is a folder of another program, or one that was being made
+    // when its process was killed.
+    const auto record_path = reserved / "agent.json";
+    if (has_reserved && stamp_of(record_path)) {
+        bool is_newer = false;
+        agent_document record;
+        damage_of([&] { record = read_agent(files::read_whole(record_path)); }, is_newer);
         if (to_name(record.agent_id) == name)
             return record.agent_id;
-    } catch (const error& failure) {
-        throw error(errc::corrupt,
-                    detail::quoted(folder.native()) +
-                        " does not say which agent it belongs to: " + failure.details().message());
+    } else if (documents_in(folder).empty()) {
+        return std::nullopt;
     }
-    return name; // of another program
+    return name;
 }
 
 void catalog::list_agents()
 {
     if (is_listed_)
         return;
-    std::map<std::string, known_agent, std::less<>> found;
-    for (const auto& entry : entries_of(root_)) {
-        if (!is_real_folder(entry))
-            continue;
-        const auto agent_id = agent_of(entry.path());
+    std::map<std::string, std::vector<fs::path>> found; // all that can fail comes first
+    for (const auto& folder : folders_in(root_)) {
+        const auto agent_id = agent_of(folder);
         if (!agent_id)
             continue;
-        auto& agent = found[*agent_id];
-        if (const auto known = agents_.find(*agent_id);
-            agent.files.folders.empty() && known != agents_.end()) {
-            agent = std::move(known->second); // its files need not be read again if they did not change
-            agent.files.folders.clear();
-        }
-        const bool is_ours = to_name(*agent_id) == entry.path().filename();
-        agent.files.folders.insert(is_ours ? agent.files.folders.begin() : agent.files.folders.end(),
-                                   entry.path());
+        auto& folders = found[*agent_id];
+        const bool is_ours = to_name(*agent_id) == folder.filename();
+        folders.insert(is_ours ? folders.begin() : folders.end(), folder);
     }
-    for (auto& [agent_id, agent] : found)
-        if (agent.files.folders.front().filename() != to_name(agent_id))
-            agent.files.folders.insert(agent.files.folders.begin(), root_ / to_name(agent_id));
-    agents_ = std::move(found);
+    std::map<std::string, known_agent, std::less<>> agents;
+    for (auto& [agent_id, folders] : found) {
+        if (folders.front().filename() != to_name(agent_id))
+            folders.insert(folders.begin(), root_ / to_name(agent_id));
+        agents[agent_id].files.folders = std::move(folders);
+    }
+    for (auto& [agent_id, agent] : agents)
+        if (const auto known = agents_.find(agent_id); known != agents_.end()) {
+            known->second.files.folders = std::move(agent.files.folders);
+            agent = std::move(known->second); // files that did not change need not be read again
+        }
+    agents_ = std::move(agents);
     is_listed_ = true;
 }
 
 void catalog::read(known_agent& agent, const std::string& agent_id) const
 {
-    auto& files_of = agent.files;
-    std::map<fs::path, checkpoint_file> before;
-    for (const auto& [name, scope] : files_of.scopes)
+    agent_files now;
+    now.folders = agent.files.folders;
+    now.record.agent_id = agent_id;
+    std::map<fs::path, const checkpoint_file*> before;
+    for (const auto& [name, scope] : agent.files.scopes)
         for (const auto& [id, entry] : scope.checkpoints())
-            before.emplace(entry.path, entry);
-    files_of.scopes.clear();
-    files_of.record = {};
-    files_of.record.agent_id = agent_id;
+            before.emplace(entry.path, &entry);
 
     const auto read_folder = [&](const fs::path& folder, const std::string& scope_name) {
-        for (const auto& entry : entries_of(folder)) {
-            if (!is_document(entry))
-                continue;
-            const auto stamp = stamp_of(entry.path());
+        for (const auto& path : documents_in(folder)) {
+            const auto stamp = stamp_of(path);
             if (!stamp)
                 continue; // gone since
-            const auto known = before.find(entry.path());
-            auto found = known != before.end() && known->second.stamp == *stamp
-                             ? std::move(known->second)
-                             : read_file(entry.path(), *stamp, agent_id, scope_name);
-            found.header.with_pinned(false); // the record says so below
-            auto& scope = files_of.scopes[found.header.scope()];
-            if (scope.find(found.header.id()) == nullptr) // our own spelling comes first
-                scope.put(std::move(found));
+            const auto known = before.find(path);
+            try {
+                auto found = known != before.end() && known->second->stamp == *stamp
+                                 ? *known->second
+                                 : read_file(path, *stamp, agent_id, scope_name);
+                found.header.with_pinned(false); // the record says so below
+                auto& scope = now.scopes[found.header.scope()];
+                if (!scope.checkpoints().contains(found.header.id())) // our own spelling comes first
+                    scope.put(std::move(found));
+            } catch (const error&) {
+                if (stamp_of(path))
+                    throw; // it is there and cannot be read
+            }
         }
     };
-    for (const auto& folder : files_of.folders)
+    for (const auto& folder : now.folders)
         read_folder(folder, "%");
-    for (const auto& entry : entries_of(files_of.reserved() / "scopes"))
-        if (is_real_folder(entry))
-            read_folder(entry.path(), entry.path().filename());
-    for (const auto& folder : entries_of(files_of.reserved() / "steps"))
-        if (is_real_folder(folder))
-            for (const auto& entry : entries_of(folder.path()))
-                if (is_document(entry)) {
-                    auto found = read_step_file(entry.path(), agent_id);
-                    auto& scope = files_of.scopes[found.content.value.scope()];
-                    scope.steps.emplace(found.content.value.key(), std::move(found));
-                }
-    files_of.has_record = stamp_of(files_of.record_path()).has_value();
-    if (files_of.has_record) {
-        try {
-            files_of.record = read_agent(files::read_whole(files_of.record_path()));
-        } catch (const error& failure) {
-            throw error(errc::corrupt, "the record of agent " + detail::quoted(agent_id) + ", " +
-                                           detail::quoted(files_of.record_path().native()) +
-                                           ", is damaged: " + failure.details().message());
-        }
+    const bool has_reserved = is_real_folder(now.reserved());
+    if (has_reserved) {
+        for (const auto& folder : folders_in(now.reserved() / "scopes"))
+            read_folder(folder, folder.filename());
+        for (const auto& folder : folders_in(now.reserved() / "steps"))
+            for (const auto& path : documents_in(folder)) {
+                auto found = read_step_file(path, agent_id);
+                auto& scope = now.scopes[found.content.value.scope()];
+                scope.steps.emplace(found.content.value.key(), std::move(found));
+            }
+        read_record(now, agent_id);
     }
-    for (const auto& [scope, id] : files_of.record.pins)
-        if (auto* pinned = files_of.find(scope, id))
+    for (const auto& [scope, id] : now.record.pins)
+        if (auto* pinned = now.find(scope, id))
             pinned->header.with_pinned(true);
-    number_the_unnumbered(files_of);
-    drop_orphaned_steps(files_of);
+    number_the_unnumbered(now);
+    drop_orphaned_steps(now, for_writing_);
+    agent.files = std::move(now);
     agent.is_read = true;
+}
+
+void catalog::read_record(agent_files& agent, const std::string& agent_id) const
+{
+    const auto path = agent.record_path();
+    agent.has_record = stamp_of(path).has_value();
+    if (!agent.has_record)
+        return;
+    bool is_newer = false;
+    agent_document record;
+    auto damage = damage_of([&] { record = read_agent(files::read_whole(path)); }, is_newer);
+    if (damage.empty() && record.agent_id != agent_id)
+        damage = "it belongs to agent " + detail::quoted(record.agent_id);
+    if (damage.empty())
+        agent.record = std::move(record);
+    else
+        agent.record_damage = detail::quoted(path.native()) + ": " + damage;
 }
 
 agent_files* catalog::find(std::string_view agent_id)

@@ -35,6 +35,7 @@ struct checkpoint_file {
     file_stamp stamp;
     checkpoint_header header; // with damage() if the file cannot be read
     bool has_sequence = true; // false: a damaged file that does not tell
+    bool is_newer = false;    // of a version that we do not know: not to be touched
 };
 
 struct step_file {
@@ -52,12 +53,16 @@ public:
     {
         return checkpoints_;
     }
+    //! Also finds a damaged file whose shortened name stands for the id, under that name.
     checkpoint_file* find(std::string_view id);
+    step_file* find_step(std::string_view key);
     void put(checkpoint_file added);
     void remove(std::string_view id);
     void number(std::string_view id, std::int64_t sequence);
     //! The highest sequence. Null if there is none.
     const checkpoint_file* head() const;
+    //! A damaged file that does not tell its place in the order. Null if all do.
+    const checkpoint_file* without_sequence() const;
     //! Oldest first.
     std::vector<const checkpoint_file*> in_order() const;
 
@@ -71,6 +76,7 @@ struct agent_files {
     std::vector<std::filesystem::path> folders;
     agent_document record;
     bool has_record = false;
+    std::optional<std::string> record_damage;
     std::map<std::string, scope_files, std::less<>> scopes;
 
     bool empty() const noexcept;
@@ -78,6 +84,9 @@ struct agent_files {
     scope_files* find_scope(std::string_view scope);
     checkpoint_file* find(std::string_view scope, std::string_view id);
     std::int64_t last_sequence() const noexcept;
+    //! Higher than all that were used, by files that cannot be read, too: numbers may be left out.
+    //! @throws waymark::error `corrupt` if there are none left.
+    std::int64_t next_sequence() const;
 
     std::filesystem::path reserved() const { return folders.front() / reserved_folder; }
     std::filesystem::path record_path() const { return reserved() / "agent.json"; }
@@ -89,7 +98,10 @@ struct agent_files {
 //! Reads folders when they are first needed.
 class catalog {
 public:
-    explicit catalog(std::filesystem::path root) : root_(std::move(root)) {}
+    //! A catalog for writing also finishes erasures that were interrupted.
+    catalog(std::filesystem::path root, bool for_writing) : root_(std::move(root)), for_writing_(for_writing)
+    {
+    }
 
     //! Null if there is no such agent.
     agent_files* find(std::string_view agent_id);
@@ -111,11 +123,18 @@ private:
     void list_agents();
     std::optional<std::string> agent_of(const std::filesystem::path& folder) const;
     void read(known_agent& agent, const std::string& agent_id) const;
+    void read_record(agent_files& agent, const std::string& agent_id) const;
 
     std::filesystem::path root_;
+    bool for_writing_;
     bool is_listed_ = false;
     std::map<std::string, known_agent, std::less<>> agents_;
 };
+
+//! Whether a folder holds nothing that is not ours.
+bool holds_only_ours(const std::filesystem::path& folder);
+//! The files in a folder that may be checkpoints or steps.
+std::vector<std::filesystem::path> documents_in(const std::filesystem::path& folder);
 
 //! None if it is not there. @throws waymark::error `io`
 std::optional<file_stamp> stamp_of(const std::filesystem::path& path);

@@ -19,33 +19,29 @@ constexpr std::size_t most_open = 64;
 
 file_changes::~file_changes()
 {
-    for (const auto& [target, temporary] : temporaries_)
-        ::unlink(temporary.c_str());
+    for (const auto& next : changes_)
+        ::unlink(next.temporary.c_str());
 }
 
 void file_changes::write(const fs::path& target, std::string_view content)
 {
-    files::make_folders_below(root_, target.parent_path());
-    auto temporary = aside_ / random_id();
-    try {
-        unsynced_.push_back({files::write_new(temporary, content), temporary});
-        if (unsynced_.size() == most_open)
-            sync();
-        const auto [known, is_new] = temporaries_.try_emplace(target, temporary);
-        if (!is_new) { // a later one for the same place
-            ::unlink(known->second.c_str());
-            known->second = std::move(temporary);
+    for (const auto& folder : files::make_folders_below(root_, target.parent_path()))
+        if (!known_.contains(folder)) {
+            files::sync_folder(folder);
+            known_.insert(folder);
         }
-    } catch (...) {
-        ::unlink(temporary.c_str());
-        throw;
-    }
+    changes_.push_back({target, aside_ / random_id()});
+    latest_[target] = changes_.size() - 1;
+    const auto& temporary = changes_.back().temporary;
+    unsynced_.push_back({files::write_new(temporary, content), temporary});
+    if (unsynced_.size() == most_open)
+        sync();
 }
 
 const fs::path& file_changes::current(const fs::path& target) const
 {
-    const auto found = temporaries_.find(target);
-    return found == temporaries_.end() ? target : found->second;
+    const auto found = latest_.find(target);
+    return found == latest_.end() ? target : changes_[found->second].temporary;
 }
 
 void file_changes::sync()
@@ -58,13 +54,13 @@ void file_changes::sync()
 void file_changes::publish()
 {
     std::set<fs::path> folders;
-    while (!temporaries_.empty()) {
-        const auto next = temporaries_.begin();
-        if (::rename(next->second.c_str(), next->first.c_str()) != 0)
-            files::fail(next->first, "put in place", errno);
-        folders.insert(next->first.parent_path());
-        temporaries_.erase(next);
+    for (const auto& next : changes_) {
+        if (::rename(next.temporary.c_str(), next.target.c_str()) != 0)
+            files::fail(next.target, "put in place", errno);
+        is_visible_ = true;
+        folders.insert(next.target.parent_path());
     }
+    changes_.clear();
     for (const auto& folder : folders)
         files::sync_folder(folder);
 }

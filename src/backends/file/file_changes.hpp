@@ -14,9 +14,11 @@ namespace waymark::file {
 
 class file_changes {
 public:
-    //! For files below `root`. Temporaries are made in `aside`, on the same file system.
-    file_changes(std::filesystem::path root, std::filesystem::path aside)
-        : root_(std::move(root)), aside_(std::move(aside))
+    //! For files below `root`. Temporaries are made in `aside`, on the same file system. `known` are folders
+    //! whose entries are known to be on the disk.
+    file_changes(std::filesystem::path root, std::filesystem::path aside,
+                 std::set<std::filesystem::path>& known)
+        : root_(std::move(root)), aside_(std::move(aside)), known_(known)
     {
     }
     file_changes(const file_changes&) = delete;
@@ -33,9 +35,11 @@ public:
     //! of what the others need.
     //! @throws waymark::error `io`
     void sync();
-    //! Makes everything visible and durable. @pre it is synced
-    //! @throws waymark::error `io`: some of it may be visible, and it is not known what is durable.
+    //! Makes everything visible, in the order in which it was written, and durable. @pre it is synced
+    //! @throws waymark::error `io`; if `is_visible`, it is not known what is durable.
     void publish();
+    //! Whether any of it has been made visible.
+    bool is_visible() const noexcept { return is_visible_; }
 
 private:
     struct unsynced_file {
@@ -44,7 +48,14 @@ private:
     };
     std::filesystem::path root_;
     std::filesystem::path aside_;
-    std::map<std::filesystem::path, std::filesystem::path> temporaries_; // by target
+    struct change {
+        std::filesystem::path target;
+        std::filesystem::path temporary;
+    };
+    std::set<std::filesystem::path>& known_;
+    std::vector<change> changes_;
+    std::map<std::filesystem::path, std::size_t> latest_; // by target, an index into changes_
+    bool is_visible_ = false;
     std::vector<unsynced_file> unsynced_;
 };
 

@@ -52,16 +52,18 @@ constexpr std::string_view format_text = "{\n  \"waymark_files\": 1\n}\n";
 //! "checkpoint 'c7' of agent 'planner' is damaged: '…/c7.json': …"
 [[noreturn]] void fail_damaged(const checkpoint_file& found)
 {
-    throw error(errc::corrupt, "checkpoint " + detail::quoted(found.header.id()) + " of agent " +
-                                   detail::quoted(found.header.agent_id()) + " is damaged: " +
-                                   detail::quoted(found.path.native()) + ": " + *found.header.damage());
+    throw error(found.is_newer ? errc::unsupported_format : errc::corrupt,
+                "checkpoint " + detail::quoted(found.header.id()) + " of agent " +
+                    detail::quoted(found.header.agent_id()) +
+                    " is damaged: " + detail::quoted(found.path.native()) + ": " + *found.header.damage());
 }
 
 //! Whether a failure is about one request; otherwise the batch fails as a whole.
 bool concerns_one_request(const error& failure)
 {
     return failure.code() == errc::invalid_argument || failure.code() == errc::conflict ||
-           failure.code() == errc::not_found || failure.code() == errc::corrupt;
+           failure.code() == errc::not_found || failure.code() == errc::corrupt ||
+           failure.code() == errc::unsupported_format;
 }
 
 std::unordered_set<std::string_view> needed_by_steps(const scope_files& scope)
@@ -78,11 +80,13 @@ std::unordered_set<std::string_view> needed_by_steps(const scope_files& scope)
 class file_store::impl {
 public:
     impl(const fs::path& folder, file_options chosen)
-        : root(resolve(folder)), options(std::move(chosen)), files_in(root)
+        : root(resolve(folder)), options(std::move(chosen)), files_in(root, !options.is_read_only())
     {
         if (!options.is_read_only()) {
             files::make_folders(root);
-            files::make_folders(aside());
+            files::sync_folder(root.parent_path());
+            files::make_folders_below(root, aside());
+            files::sync_folder(root); // who made a folder may have been killed before it was synced
             take_lock();
         } else if (!fs::is_directory(root)) {
             throw error(errc::io, detail::quoted(root.native()) + " is no folder; nothing to read there");
@@ -126,13 +130,17 @@ public:
 
     void publish(file::file_changes& changes, const std::vector<std::string>& touched)
     {
-        try {
-            changes.sync();
-        } catch (...) {
-            forget(touched);
-            throw;
-        }
-        at_commit([&] { changes.publish(); }, touched);
+        commit(
+            [&](bool& begun) {
+                changes.sync();
+                try {
+                    changes.publish();
+                } catch (...) {
+                    begun = changes.is_visible();
+                    throw;
+                }
+            },
+            touched);
     }
 
     //! What was noted in memory did not happen: the folders are read again.
@@ -142,17 +150,33 @@ public:
             files_in.forget(agent_id);
     }
 
-    //! What fails in here leaves in doubt what is on the disk.
+    //! Runs what changes the disk. If it fails before anything was changed, all is as before; after that, it
+    //! is in doubt what is on the disk.
     template <class Action>
-    void at_commit(Action action, const std::vector<std::string>& touched)
+    void commit(Action action, const std::vector<std::string>& touched)
     {
+        bool begun = false;
         try {
-            action();
+            action(begun);
         } catch (const error& failure) {
-            poison = failure.details().message();
             forget(touched);
+            if (!begun)
+                throw;
+            poison = failure.details().message();
             throw error(errc::outcome_unknown, failure.details().message());
+        } catch (...) {
+            forget(touched);
+            throw;
         }
+    }
+
+    //! Pins, and sequences of what was erased, are in the record.
+    static void require_record(const agent_files& agent)
+    {
+        if (agent.record_damage)
+            throw error(errc::corrupt, "the record of agent " + detail::quoted(agent.record.agent_id) +
+                                           " is damaged: " + *agent.record_damage +
+                                           "; remove it to go on without pins");
     }
 
     checkpoint read(const checkpoint_file& found, const fs::path& path) const
@@ -162,11 +186,29 @@ public:
         try {
             return file::read_checkpoint(files::read_whole(path)).with_sequence(found.header.sequence());
         } catch (const error& failure) {
-            if (failure.code() != errc::corrupt)
+            if (failure.code() != errc::corrupt && failure.code() != errc::unsupported_format)
                 throw;
             auto damaged = found;
+            damaged.is_newer = failure.code() == errc::unsupported_format;
             damaged.header.with_damage(failure.details().message());
             fail_damaged(damaged);
+        }
+    }
+
+    bool holds_same(const checkpoint_file& existing, const checkpoint& wanted,
+                    const file::file_changes& changes) const
+    {
+        if (existing.is_newer)
+            fail_damaged(existing); // it must not be overwritten
+        if (existing.header.damage())
+            return false;
+        const auto& path = changes.current(existing.path);
+        try {
+            return read(existing, path) == wanted;
+        } catch (const error& failure) {
+            if (failure.code() == errc::corrupt || !file::stamp_of(path))
+                return false; // damaged or removed since; saving mends it
+            throw;
         }
     }
 
@@ -177,25 +219,35 @@ public:
         auto* known_agent = files_in.find(wanted.agent_id());
         auto* scope = known_agent == nullptr ? nullptr : known_agent->find_scope(wanted.scope());
         auto* existing = scope == nullptr ? nullptr : scope->find(wanted.id());
-        if (existing != nullptr && !existing->header.damage() &&
-            read(*existing, changes.current(existing->path)) == wanted)
+        if (existing != nullptr && holds_same(*existing, wanted, changes))
             return {existing->header.sequence(), 0};
+        if (request.options().expects_head() && scope != nullptr && scope->without_sequence() != nullptr)
+            fail_damaged(*scope->without_sequence()); // it may be the head
         const auto* head = scope == nullptr ? nullptr : scope->head();
         detail::require_options(request, existing != nullptr,
                                 head == nullptr ? std::nullopt : std::optional(head->header.id()));
 
-        const auto sequence = existing != nullptr && existing->has_sequence && existing->header.sequence() > 0
-                                  ? existing->header.sequence()
-                                  : (known_agent == nullptr ? 0 : known_agent->last_sequence()) + 1;
-        const auto value = checkpoint(wanted).with_sequence(sequence);
-        const auto text = file::write_checkpoint(value, options.limits());
+        const auto sequence = existing != nullptr && existing->has_sequence ? existing->header.sequence()
+                              : known_agent == nullptr                      ? 1
+                                                                            : known_agent->next_sequence();
+        // A file that came without a sequence keeps its place, which follows from its time.
+        const auto text = file::write_checkpoint(
+            checkpoint(wanted).with_sequence(std::max<std::int64_t>(sequence, 0)), options.limits());
         auto& agent = files_in.find_or_add(wanted.agent_id());
         write_record_of_new(agent, changes);
         const auto path = existing != nullptr ? existing->path : agent.path_of(wanted.scope(), wanted.id());
         changes.write(path, text);
         const bool pinned = existing != nullptr && existing->header.pinned();
-        agent.scopes[wanted.scope()].put(
-            {path, {}, checkpoint_header(value).with_stored_bytes(text.size()).with_pinned(pinned), true});
+        if (existing != nullptr)
+            scope->remove(std::string(existing->header.id())); // a damaged one may be known by another name
+        agent.scopes[wanted.scope()].put({path,
+                                          {},
+                                          checkpoint_header(wanted)
+                                              .with_sequence(sequence)
+                                              .with_stored_bytes(text.size())
+                                              .with_pinned(pinned),
+                                          true,
+                                          false});
         return {sequence, text.size()};
     }
 
@@ -210,10 +262,16 @@ public:
 
     void write_record(agent_files& agent)
     {
-        file::file_changes changes(root, aside());
-        changes.write(agent.record_path(), file::write_agent(agent.record));
+        const std::vector<std::string> touched = {agent.record.agent_id};
+        file::file_changes changes(root, aside(), known_folders);
+        try {
+            changes.write(agent.record_path(), file::write_agent(agent.record));
+        } catch (...) {
+            forget(touched);
+            throw;
+        }
         agent.has_record = true;
-        publish(changes, {agent.record.agent_id});
+        publish(changes, touched);
     }
 
     void put_step(const step_request& request, file::file_changes& changes)
@@ -222,10 +280,7 @@ public:
         validate(wanted, options.limits());
         auto* known_agent = files_in.find(wanted.agent_id());
         auto* scope = known_agent == nullptr ? nullptr : known_agent->find_scope(wanted.scope());
-        const file::step_file* existing = nullptr;
-        if (scope != nullptr)
-            if (const auto found = scope->steps.find(wanted.key()); found != scope->steps.end())
-                existing = &found->second;
+        const auto* existing = scope == nullptr ? nullptr : scope->find_step(wanted.key());
         if (existing != nullptr && !existing->damage && existing->content.value == wanted)
             return;
         if (existing != nullptr && request.is_create_only())
@@ -252,7 +307,7 @@ public:
     template <class Outcome, class Request, class Apply, class AgentOf>
     std::vector<Outcome> apply_batch(std::span<const Request> batch, Apply apply, AgentOf agent_of)
     {
-        file::file_changes changes(root, aside());
+        file::file_changes changes(root, aside(), known_folders);
         std::vector<Outcome> outcomes;
         std::vector<std::string> touched;
         try {
@@ -339,21 +394,34 @@ public:
         return place.matches(entry.header);
     }
 
-    void remove_file(const fs::path& path) const
+    //! Removes files, then syncs their folders.
+    void remove_files(const std::vector<fs::path>& paths, const std::string& agent_id)
     {
-        if (::unlink(path.c_str()) != 0 && errno != ENOENT)
-            files::fail(path, "removed", errno);
+        commit(
+            [&](bool& begun) {
+                std::set<fs::path> folders;
+                for (const auto& path : paths) {
+                    files::remove(path);
+                    begun = true;
+                    folders.insert(path.parent_path());
+                }
+                for (const auto& folder : folders)
+                    files::sync_folder(folder);
+            },
+            {agent_id});
     }
 
-    //! Takes away checkpoints of a scope and syncs the folder once.
+    //! Takes away checkpoints of a scope.
     void remove(agent_files& agent, const std::string& scope_name, const std::vector<std::string>& ids)
     {
-        auto& scope = agent.scopes[scope_name];
+        require_record(agent);
+        auto& scope = *agent.find_scope(scope_name);
         const auto last = agent.last_sequence();
         bool record_changed = false;
-        std::set<fs::path> folders;
+        std::vector<fs::path> paths;
         for (const auto& id : ids) {
             const auto& entry = *scope.find(id);
+            paths.push_back(entry.path);
             if (entry.header.sequence() == last && agent.record.last_sequence < last) {
                 agent.record.last_sequence = last; // not used again, although the file goes
                 record_changed = true;
@@ -362,71 +430,69 @@ public:
         }
         if (record_changed)
             write_record(agent);
-        at_commit(
-            [&] {
-                for (const auto& id : ids) {
-                    const auto& path = scope.find(id)->path;
-                    remove_file(path);
-                    folders.insert(path.parent_path());
-                }
-                for (const auto& folder : folders)
-                    files::sync_folder(folder);
-            },
-            {agent.record.agent_id});
+        remove_files(paths, agent.record.agent_id);
         for (const auto& id : ids)
-            scope.remove(id);
+            scope.remove(std::string(scope.find(id)->header.id()));
     }
 
     void drop_steps_without_checkpoint(agent_files& agent, scope_files& scope)
     {
+        if (scope.without_sequence() != nullptr)
+            return; // it may be the one that a step was made on
         const auto* head = scope.head();
-        const auto newest = head == nullptr ? -1 : head->header.sequence();
-        std::set<fs::path> folders;
-        at_commit(
-            [&] {
-                for (auto it = scope.steps.begin(); it != scope.steps.end();) {
-                    if (it->second.content.made_on <= newest) {
-                        ++it;
-                        continue;
-                    }
-                    remove_file(it->second.path);
-                    folders.insert(it->second.path.parent_path());
-                    it = scope.steps.erase(it);
-                }
-                for (const auto& folder : folders)
-                    files::sync_folder(folder);
-            },
-            {agent.record.agent_id});
+        const auto newest = head == nullptr ? -1 : std::max<std::int64_t>(head->header.sequence(), 0);
+        std::vector<fs::path> paths;
+        for (const auto& [key, entry] : scope.steps)
+            if (entry.content.made_on > newest)
+                paths.push_back(entry.path);
+        remove_files(paths, agent.record.agent_id);
+        std::erase_if(scope.steps,
+                      [newest](const auto& entry) { return entry.second.content.made_on > newest; });
     }
 
-    //! Takes the folders of an agent out of sight, then removes them.
+    //! Takes the folders of an agent out of sight, then removes them. What is not ours in them stays.
     void remove_folders(const agent_files& agent)
     {
         std::vector<fs::path> gone;
-        at_commit(
-            [&] {
-                for (const auto& folder : agent.folders) {
+        commit(
+            [&](bool& begun) {
+                const auto move_aside = [&](const fs::path& path) {
                     gone.push_back(aside() / random_id());
-                    if (::rename(folder.c_str(), gone.back().c_str()) != 0 && errno != ENOENT)
-                        files::fail(folder, "removed", errno);
+                    if (::rename(path.c_str(), gone.back().c_str()) == 0)
+                        begun = true;
+                    else if (errno != ENOENT)
+                        files::fail(path, "removed", errno);
+                };
+                for (const auto& folder : agent.folders) {
+                    if (file::holds_only_ours(folder)) {
+                        move_aside(folder);
+                        continue;
+                    }
+                    for (const auto& path : file::documents_in(folder))
+                        move_aside(path);
+                    move_aside(folder / file::reserved_folder);
+                    files::sync_folder(folder);
                 }
                 files::sync_folder(root);
             },
             {agent.record.agent_id});
-        for (const auto& folder : gone) {
+        for (const auto& path : gone) {
             std::error_code ignored; // what is left is removed at the next opening
-            fs::remove_all(folder, ignored);
+            fs::remove_all(path, ignored);
         }
     }
 
-    std::uint64_t copy(agent_files& origin, std::string_view to, std::int64_t last_sequence)
+    //! `old`: what is left of an agent of that name, which has no content; or null.
+    std::uint64_t copy(agent_files& origin, std::string_view to, const agent_files* old)
     {
+        require_record(origin);
         const auto made = aside() / random_id();
         agent_files copy;
         copy.folders = {made};
         copy.record = origin.record;
         copy.record.agent_id = to;
-        copy.record.last_sequence = std::max(origin.last_sequence(), last_sequence);
+        copy.record.last_sequence =
+            std::max(origin.last_sequence(), old == nullptr ? 0 : old->last_sequence());
         std::set<fs::path> folders;
         const auto write = [&](const fs::path& path, const std::string& text) {
             files::make_folders(path.parent_path());
@@ -450,16 +516,21 @@ public:
         }
         for (const auto& folder : folders)
             files::sync_folder(folder);
-        at_commit(
-            [&] {
+        const auto count = origin.count();
+        if (old != nullptr)
+            remove_folders(*old);
+        commit(
+            [&](bool& begun) {
                 const auto target = root / file::to_name(to);
                 if (::rename(made.c_str(), target.c_str()) != 0)
                     files::fail(target, "put in place", errno);
+                begun = true;
                 files::sync_folder(root);
             },
             {std::string(to)});
+        files_in.remove(to);
         files_in.forget(to);
-        return origin.count();
+        return count;
     }
 
     prune_result prune(agent_files& agent, const retention& policies, dry_run dry)
@@ -467,6 +538,7 @@ public:
         std::vector<checkpoint_key> removed;
         std::uint64_t bytes = 0;
         const auto at = now();
+        require_record(agent);
         for (auto& [name, scope] : agent.scopes) {
             const auto ordered = scope.in_order();
             const auto needed = needed_by_steps(scope);
@@ -492,7 +564,8 @@ public:
     const file_options options;
     std::mutex mutex; // guards what follows
     file::catalog files_in;
-    std::string poison; // why nothing goes any more; empty: all is well
+    std::set<fs::path> known_folders; // see file_changes
+    std::string poison;               // why nothing goes any more; empty: all is well
 
 private:
     void require_usable() const
@@ -520,7 +593,7 @@ private:
         if (!file::stamp_of(path)) {
             if (options.is_read_only())
                 return; // of another program, perhaps
-            file::file_changes changes(root, aside());
+            file::file_changes changes(root, aside(), known_folders);
             changes.write(path, format_text);
             changes.sync();
             changes.publish();
@@ -597,10 +670,8 @@ std::optional<checkpoint> file_store::load_latest(std::string_view agent_id, std
     const auto* head = where == nullptr ? nullptr : where->head();
     if (head == nullptr)
         return std::nullopt;
-    // A damaged file that does not tell its place may be the newest: nothing is guessed.
-    for (const auto& [id, entry] : where->checkpoints())
-        if (!entry.has_sequence)
-            fail_damaged(entry);
+    if (const auto* damaged = where->without_sequence())
+        fail_damaged(*damaged); // it may be the newest: nothing is guessed
     return impl_->read(*head, head->path);
 }
 
@@ -678,13 +749,10 @@ std::uint64_t file_store::copy_agent(std::string_view from, std::string_view to)
     auto* target = impl_->files_in.find(to);
     if (target != nullptr && !target->empty())
         detail::fail_copy_onto(to);
-    std::int64_t last_sequence = 0;
-    if (target != nullptr) { // it was there once: its sequences are not used again
-        last_sequence = target->last_sequence();
-        impl_->remove_folders(*target);
-        impl_->files_in.remove(to);
-    }
-    return impl_->copy(*origin, to, last_sequence);
+    const auto folder = impl_->root / file::to_name(to);
+    if (file::stamp_of(folder) && !file::holds_only_ours(folder))
+        detail::fail_copy_onto(to); // with files of someone else
+    return impl_->copy(*origin, to, target);
 }
 
 prune_result file_store::prune(std::string_view agent_id, const retention& policies, dry_run dry)
@@ -705,6 +773,7 @@ bool file_store::pin(std::string_view agent_id, std::string_view scope, std::str
         return false;
     if (found->header.pinned() == pinned)
         return true;
+    impl_->require_record(*agent);
     auto& pins = agent->record.pins;
     const std::pair<std::string, std::string> key(scope, id);
     if (pinned)
@@ -763,12 +832,22 @@ verify_report file_store::verify(const verify_callback& progress)
         if (progress && done.checked < done.total)
             progress(done);
     }
-    for (const auto& agent_id : impl_->files_in.agents())
-        for (const auto& [name, scope] : impl_->files_in.find(agent_id)->scopes)
-            for (const auto& [key, entry] : scope.steps)
-                if (entry.damage)
-                    damages.push_back({{agent_id, name, {}},
-                                       "step " + detail::quoted(key) + " is damaged: " + *entry.damage});
+    for (const auto& agent_id : impl_->files_in.agents()) {
+        const auto& agent = *impl_->files_in.find(agent_id);
+        if (agent.record_damage)
+            damages.push_back(
+                {{agent_id, {}, {}}, "the record of the agent is damaged: " + *agent.record_damage});
+        for (const auto& [name, scope] : agent.scopes)
+            for (const auto& [key, entry] : scope.steps) {
+                try {
+                    file::read_step(files::read_whole(entry.path));
+                } catch (const error& failure) {
+                    damages.push_back(
+                        {{agent_id, name, {}},
+                         "step " + detail::quoted(key) + " is damaged: " + failure.details().message()});
+                }
+            }
+    }
     if (progress)
         progress(done);
     return {done.checked, std::move(damages)};

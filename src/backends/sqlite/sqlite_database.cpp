@@ -106,18 +106,26 @@ void sqlite_database::read(const std::function<void(storage::tables&)>& body)
     give_back(std::move(reader)); // one that failed is not used again
 }
 
-void sqlite_database::write(const std::function<void(storage::tables&)>& body)
+void sqlite_database::write(const std::function<void(storage::tables&)>& body,
+                            const std::function<void()>& undone)
 {
     const std::lock_guard lock(writer_mutex_);
     require_usable();
-    {
+    try {
         transaction work(*writer_, "BEGIN IMMEDIATE");
         const auto version = writer_->number("PRAGMA data_version");
-        const bool alone = std::exchange(seen_version_, version) == version;
-        sqlite_tables tables(*writer_, ++last_transaction_, alone ? last_committed_ : 0);
+        if (std::exchange(seen_version_, version) != version)
+            last_committed_ = 0; // someone else has written since, whatever becomes of this transaction
+        sqlite_tables tables(*writer_, ++last_transaction_, last_committed_);
         body(tables);
+        if (!writer_->in_transaction())
+            throw error(errc::io, "SQLite has undone the transaction after an earlier error");
         commit(work);
         last_committed_ = last_transaction_;
+    } catch (...) {
+        if (undone)
+            undone();
+        throw;
     }
     after_commit();
 }
@@ -222,6 +230,18 @@ void sqlite_database::checkpoint_log(int mode)
                ")");
 }
 
+//! A transaction of its own, whose commit may fail like any other.
+void sqlite_database::vacuum_some()
+{
+    try {
+        writer_->use("PRAGMA incremental_vacuum(256)").run();
+    } catch (const database_error& failure) {
+        if (failure.primary_code() == SQLITE_IOERR)
+            poison("space could not be given back (" + failure.details().message() + ")");
+        throw;
+    }
+}
+
 std::uint64_t sqlite_database::shrink()
 {
     std::uint64_t before = 0, after = 0, page_size = 0;
@@ -232,13 +252,13 @@ std::uint64_t sqlite_database::shrink()
         const auto pages = static_cast<std::uint64_t>(writer_->number("PRAGMA page_count"));
         before = std::max(before, pages);
         if (writer_->number("PRAGMA freelist_count") > 0)
-            writer_->use("PRAGMA incremental_vacuum(256)").run();
+            vacuum_some();
         after = static_cast<std::uint64_t>(writer_->number("PRAGMA page_count"));
         more = after < pages;
     }
     if (!is_in_memory())
-        write_log_back(SQLITE_CHECKPOINT_TRUNCATE); // shortens the file
-    return (before - after) * page_size;
+        write_log_back(SQLITE_CHECKPOINT_TRUNCATE);           // shortens the file
+    return before > after ? (before - after) * page_size : 0; // others may have made it grow
 }
 
 std::uint64_t sqlite_database::bytes()

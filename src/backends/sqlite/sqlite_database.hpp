@@ -23,8 +23,10 @@ public:
     sqlite_database(const std::filesystem::path& path, const sqlite_options& options);
     ~sqlite_database() override;
 
+    using storage::database::write;
     void read(const std::function<void(storage::tables&)>& body) override;
-    void write(const std::function<void(storage::tables&)>& body) override;
+    void write(const std::function<void(storage::tables&)>& body,
+               const std::function<void()>& undone) override;
     std::size_t largest_value() const noexcept override { return largest_value_; }
     std::uint64_t shrink() override;
     std::uint64_t bytes() override;
@@ -41,6 +43,7 @@ private:
     void give_back(std::unique_ptr<connection> reader);
 
     void keep_log_short(const std::stop_token& stop);
+    void vacuum_some();
     void write_log_back(int mode);
     void checkpoint_log(int mode);
 

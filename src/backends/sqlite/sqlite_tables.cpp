@@ -1,5 +1,7 @@
 #include "sqlite_tables.hpp"
 
+#include "../../values/text.hpp"
+
 #include <algorithm>
 #include <limits>
 #include <sqlite3.h>
@@ -288,18 +290,36 @@ bool sqlite_tables::insert_checkpoint(const checkpoint_row& row)
     return sqlite3_changes(db_.get()) > 0;
 }
 
-void sqlite_tables::update_checkpoint(const checkpoint_row& row)
+namespace {
+
+//! What was just read must be there to be changed.
+void require_one_change(const connection& db, std::string_view id)
 {
-    auto changed = db_.use("UPDATE checkpoints SET scope = ?, id = ?, parent = ?, name = ?, iteration = ?, "
-                           "created_at = ?, messages = ?, metadata = ?, chain = ?, body = ?, pinned = ?, "
-                           "stored_bytes = ?, checksum = ? WHERE agent = ? AND sequence = ?");
-    bind_content(changed, row);
-    changed.bind(row.agent).bind(row.sequence).run();
+    if (sqlite3_changes(db.get()) != 1)
+        throw error(errc::corrupt, "the row of checkpoint " + detail::quoted(id) + " cannot be found again");
 }
 
-void sqlite_tables::remove_checkpoint(std::int64_t agent, std::int64_t sequence)
+} // namespace
+
+void sqlite_tables::update_checkpoint(const checkpoint_row& row)
 {
-    db_.use("DELETE FROM checkpoints WHERE agent = ? AND sequence = ?").bind(agent).bind(sequence).run();
+    auto changed =
+        db_.use("UPDATE checkpoints SET scope = ?, id = ?, parent = ?, name = ?, iteration = ?, "
+                "created_at = ?, messages = ?, metadata = ?, chain = ?, body = ?, pinned = ?, "
+                "stored_bytes = ?, checksum = ?, sequence = ? WHERE id = ? AND agent = ? AND scope = ?");
+    bind_content(changed, row);
+    changed.bind(row.sequence).bind(row.id).bind(row.agent).bind(row.scope).run();
+    require_one_change(db_, row.id);
+}
+
+void sqlite_tables::remove_checkpoint(std::int64_t agent, std::string_view scope, std::string_view id)
+{
+    db_.use("DELETE FROM checkpoints WHERE id = ? AND agent = ? AND scope = ?")
+        .bind(id)
+        .bind(agent)
+        .bind(scope)
+        .run();
+    require_one_change(db_, id);
 }
 
 // Messages
@@ -352,7 +372,8 @@ void sqlite_tables::remove_messages(std::int64_t agent, std::int64_t first)
 
 std::optional<std::int64_t> sqlite_tables::find_object(std::int64_t agent, std::string_view hash)
 {
-    auto found = db_.use("SELECT number FROM objects WHERE agent = ? AND hash = ? LIMIT 1");
+    auto found =
+        db_.use("SELECT number FROM objects WHERE agent = ? AND hash = ? ORDER BY number DESC LIMIT 1");
     return found.bind(agent).bind_blob(hash).step() ? std::optional(found.number(0)) : std::nullopt;
 }
 
@@ -438,6 +459,13 @@ void sqlite_tables::scan_steps(std::int64_t agent, const std::optional<std::stri
     found.bind(agent).bind(scope);
     while (found.step() && visit(read_step_row(found))) {
     }
+}
+
+std::int64_t sqlite_tables::count_steps(std::int64_t agent, std::string_view scope)
+{
+    auto found = db_.use("SELECT count(*) FROM steps WHERE agent = ? AND scope = ?");
+    found.bind(agent).bind(scope).step();
+    return found.number(0);
 }
 
 void sqlite_tables::put_step(const step_row& row)

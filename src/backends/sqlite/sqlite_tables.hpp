@@ -42,7 +42,7 @@ public:
     std::int64_t newest_sequence(std::int64_t agent, std::string_view scope) override;
     bool insert_checkpoint(const storage::checkpoint_row& row) override;
     void update_checkpoint(const storage::checkpoint_row& row) override;
-    void remove_checkpoint(std::int64_t agent, std::int64_t sequence) override;
+    void remove_checkpoint(std::int64_t agent, std::string_view scope, std::string_view id) override;
 
     void read_messages(std::int64_t agent, storage::extent range,
                        const storage::visitor<storage::message_row>& visit) override;
@@ -63,6 +63,7 @@ public:
                                                std::string_view key) override;
     void scan_steps(std::int64_t agent, const std::optional<std::string>& scope,
                     const storage::visitor<storage::step_row>& visit) override;
+    std::int64_t count_steps(std::int64_t agent, std::string_view scope) override;
     void put_step(const storage::step_row& row) override;
     std::int64_t remove_steps_after(std::int64_t agent, std::string_view scope,
                                     std::int64_t sequence) override;
