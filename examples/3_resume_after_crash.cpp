@@ -18,11 +18,9 @@ namespace {
 
 constexpr std::int64_t last_day = 6;
 
-asio::awaitable<std::string> book_hotel(std::int64_t day)
+std::string book_hotel(std::int64_t day)
 {
-    asio::steady_timer work(co_await asio::this_coro::executor, std::chrono::milliseconds(500));
-    co_await work.async_wait(asio::use_awaitable);
-    co_return "a room for night " + std::to_string(day);
+    return "a room for night " + std::to_string(day);
 }
 
 asio::awaitable<void> run_agent(waymark::async_store& store)
@@ -44,12 +42,15 @@ asio::awaitable<void> run_agent(waymark::async_store& store)
         std::cout << "started afresh" << std::endl;
     }
 
+    asio::steady_timer work(co_await asio::this_coro::executor);
     while (day < last_day) {
         ++day;
         const auto call_id = "book-" + std::to_string(day);
         chat.push(
             waymark::message::assistant("", {waymark::tool_call(call_id, "book_hotel", {{"day", day}})}));
-        const auto booked = co_await book_hotel(day);
+        work.expires_after(std::chrono::milliseconds(500)); // booking takes its time
+        co_await work.async_wait(asio::use_awaitable);
+        const auto booked = book_hotel(day);
         chat.push(waymark::message::tool_result(call_id, booked));
         bookings[std::to_string(day)] = booked;
 

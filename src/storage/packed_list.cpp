@@ -182,7 +182,7 @@ bool list_reader::next(item& to)
     fail_unreadable();
 }
 
-void object_map::read(tables& from, std::int64_t agent, std::vector<object_reference> wanted)
+void object_map::read(tables& from, std::int64_t agent, const std::vector<object_reference>& wanted)
 {
     std::vector<std::int64_t> numbers;
     for (const auto& reference : wanted)
@@ -229,7 +229,7 @@ void list_walker::fetch(std::string_view list, values which)
                     wanted.push_back(next.object);
             }
         }
-        objects_.read(from_, agent_, std::move(wanted));
+        objects_.read(from_, agent_, wanted);
         level.clear();
         for (const auto& group : groups)
             level.push_back(objects_.at(group));

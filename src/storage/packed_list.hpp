@@ -103,7 +103,7 @@ private:
 class object_map {
 public:
     //! Reads those that are not there yet, in one go. One that is missing or damaged is remembered as such.
-    void read(tables& from, std::int64_t agent, std::vector<object_reference> wanted);
+    void read(tables& from, std::int64_t agent, const std::vector<object_reference>& wanted);
     //! The body. @throws waymark::error `corrupt` if it is missing, damaged or another than was referred to.
     std::string_view at(const object_reference& wanted) const;
 
