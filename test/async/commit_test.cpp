@@ -1,8 +1,12 @@
 //! Group commit, order, failures, flush.
 #include "catch.hpp"
 #include "gated_fixture.hpp"
+#include "temporary_folder.hpp"
+
+#include <waymark/sqlite_store.hpp>
 
 #include <atomic>
+#include <functional>
 
 using namespace waymark;
 using fixture = test::gated_fixture;
@@ -28,6 +32,29 @@ TEST_CASE_METHOD(fixture, "saves that wait at the same time share a commit")
     CHECK(done == 101);
     CHECK(backend->batch_sizes() == std::vector<std::size_t>{1, 100});
     CHECK(largest_batch == 100);
+}
+
+TEST_CASE("64 agents on SQLite share commits, 16 saves each at least")
+{
+    const test::temporary_folder folder;
+    asio::io_context io;
+    async_store store(io.get_executor(), std::make_shared<sqlite_store>(folder.path() / "store.db"));
+    constexpr int agents = 64, turns = 20;
+    double commits = 0;
+    std::function<void(int, int)> save = [&](int agent, int turn) {
+        if (turn == turns)
+            return;
+        store.async_save(numbered("agent-" + std::to_string(agent), turn),
+                         [&, agent, turn](std::error_code code, save_receipt receipt) {
+                             REQUIRE_FALSE(code);
+                             commits += 1.0 / static_cast<double>(receipt.batch_size());
+                             save(agent, turn + 1); // one in flight for each agent
+                         });
+    };
+    for (int agent = 0; agent < agents; ++agent)
+        save(agent, 0);
+    io.run();
+    CHECK(agents * turns / commits >= 16);
 }
 
 TEST_CASE("the size of a batch is bounded")

@@ -16,6 +16,23 @@ using fixture = test::gated_fixture;
 using test::into;
 using test::numbered;
 
+TEST_CASE_METHOD(fixture, "what is too large for the store takes no place in the queue")
+{
+    hold_a_save();
+    conversation chat;
+    chat.push(message::user(std::string(backend->bounds().max_message_bytes() + 1, 'x')));
+    std::error_code refused;
+    diagnostics details;
+    store.async_save(checkpoint("agent", chat), details, into(refused));
+    CHECK(store.queues().writes.queued_operations == 1); // the one that is held
+    while (refused == std::errc::operation_in_progress)
+        io.run_one(); // never inline
+    CHECK(refused == errc::invalid_argument);
+    CHECK(details.message().find("max_message_bytes") != std::string::npos);
+    backend->open_gate();
+    io.run();
+}
+
 TEST_CASE("queue and waiting room are bounded in operations")
 {
     fixture f(1, async_options().with_max_queued_operations(3).with_max_waiting_operations(4));
