@@ -31,9 +31,9 @@ private:
 //! as a file name is escaped; docs/format.md shows how. Reads the folders of smooth-operator as they are.
 //!
 //! A save rewrites the whole conversation: take `sqlite_store` for long ones. It is as durable as
-//! `durability::full`: files and folders are synced. One process writes at a time; a second one is refused with
-//! `errc::busy`. The files of an agent are looked at when it is first used; after that, a store that writes
-//! expects nobody else to change them.
+//! `durability::full`: files and folders are synced. One process writes at a time; a second one is refused
+//! with `errc::busy`. The files of an agent are looked at when it is first used; after that, a store that
+//! writes expects nobody else to change them.
 //!
 //! A file that cannot be read makes its checkpoint `errc::corrupt`; lists show it with `damage()`.
 //!

@@ -256,8 +256,8 @@ public:
     virtual store_stats stats() = 0;
     //! How many threads can usefully save at once, at least 1.
     virtual std::size_t write_lanes() const noexcept = 0;
-    //! What it accepts; the default limits unless it says otherwise. `async_store` refuses what is too large for
-    //! them before it takes a place in the queue.
+    //! What it accepts; the default limits unless it says otherwise. `async_store` refuses what is too large
+    //! for them before it takes a place in the queue.
     virtual const limits& bounds() const noexcept;
 };
 

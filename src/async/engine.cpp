@@ -100,7 +100,7 @@ struct engine::impl {
     void close() noexcept;
 
     std::shared_ptr<store> backend; // let go when the engine is closed
-    const limits bounds; // the backend's
+    const limits bounds;            // the backend's
     const async_options options;
     const std::uint64_t place = next_place();
     std::atomic<std::uint64_t> last_ticket = 0;

@@ -83,8 +83,8 @@ checkpoint tag_invoke(json::value_to_tag<checkpoint>, const json::value& from)
     if (version > document_version)
         throw error(errc::unsupported_format, "the checkpoint has format " + std::to_string(version) +
                                                   ", this library knows " + std::to_string(document_version));
-    reader.refuse_others({"waymark", "id", "agent_id", "scope", "parent_id", "name", "iteration", "created_at",
-                          "sequence", "metadata", "state", "conversation",
+    reader.refuse_others({"waymark", "id", "agent_id", "scope", "parent_id", "name", "iteration",
+                          "created_at", "sequence", "metadata", "state", "conversation",
                           "checksum"}, // file_store's, which checks it
 
                          "put data of your own into 'metadata' or 'state'");
