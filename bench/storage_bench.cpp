@@ -1,5 +1,6 @@
 //! What SQLite with full durability costs: bytes on disk, CPU time a save, saves a commit. Every figure is a
 //! size, a count or a ratio within one run.
+#include "../test/support/temporary_folder.hpp"
 #include "workloads.hpp"
 
 #include <waymark/async_store.hpp>
@@ -11,7 +12,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <ctime>
 #include <filesystem>
 #include <functional>
@@ -23,23 +23,6 @@ using namespace waymark;
 namespace fs = std::filesystem;
 
 namespace {
-
-class scratch_folder {
-public:
-    explicit scratch_folder(const fs::path& parent)
-    {
-        auto name = (parent / "waymark-bench-XXXXXX").native();
-        if (::mkdtemp(name.data()) == nullptr)
-            throw std::runtime_error("no folder could be made in " + parent.native());
-        path_ = name;
-    }
-    scratch_folder(const scratch_folder&) = delete;
-    ~scratch_folder() { fs::remove_all(path_); }
-    fs::path operator/(const char* name) const { return path_ / name; }
-
-private:
-    fs::path path_;
-};
 
 std::uint64_t bytes_of(const fs::path& database)
 {
@@ -81,8 +64,8 @@ std::uint64_t message_bytes(const checkpoint& saved, std::size_t newest)
 
 void run_growth(const fs::path& parent)
 {
-    scratch_folder folder(parent);
-    const auto file = folder / "growth.db";
+    const test::temporary_folder folder(parent);
+    const auto file = folder.path() / "growth.db";
     bench::growth agent("planner");
     std::uint64_t payload = 0;
     std::vector<double> cpu;
@@ -109,8 +92,8 @@ void run_growth(const fs::path& parent)
 
 void run_heavy(const fs::path& parent)
 {
-    scratch_folder folder(parent);
-    const auto file = folder / "heavy.db";
+    const test::temporary_folder folder(parent);
+    const auto file = folder.path() / "heavy.db";
     bench::heavy agent("coder");
     checkpoint last("coder");
     {
@@ -269,9 +252,9 @@ void run_in_flight(const fs::path& parent)
 {
     std::vector<double> ratios, per_commit, speeds;
     for (int round = 0; round < 5; ++round) {
-        scratch_folder folder(parent);
-        const auto ours = run_fleet(folder / "fleet.db");
-        const auto bare = run_bare(folder / "fleet.db", folder / "bare.db");
+        const test::temporary_folder folder(parent);
+        const auto ours = run_fleet(folder.path() / "fleet.db");
+        const auto bare = run_bare(folder.path() / "fleet.db", folder.path() / "bare.db");
         ratios.push_back(ours.saves_per_second / bare);
         per_commit.push_back(ours.saves_per_commit);
         speeds.push_back(ours.saves_per_second);

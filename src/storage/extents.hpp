@@ -94,12 +94,6 @@ public:
         return where != ranges_.begin() && std::prev(where)->second > wanted.first;
     }
 
-    bool contains(extent wanted) const
-    {
-        auto where = ranges_.upper_bound(wanted.first);
-        return where != ranges_.begin() && std::prev(where)->second >= wanted.end();
-    }
-
 private:
     std::map<std::int64_t, std::int64_t> ranges_; // first -> end
 };

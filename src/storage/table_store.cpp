@@ -23,13 +23,6 @@ std::uint64_t next_store_number()
     return ++last;
 }
 
-//! How a whole batch ends: each request for itself, or all with the same failure.
-bool concerns_one_request(const error& failure)
-{
-    return failure.code() == errc::invalid_argument || failure.code() == errc::conflict ||
-           failure.code() == errc::not_found || failure.code() == errc::corrupt;
-}
-
 //! What was removed is removed, whether or not its content can be swept now; the agent's record says that
 //! something is left to be swept.
 void try_to_sweep(database& in, std::int64_t agent)

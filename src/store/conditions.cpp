@@ -26,6 +26,13 @@ void require_options(const save_request& request, bool exists, const std::option
                                         describe(options.expected_head()));
 }
 
+bool concerns_one_request(const error& failure) noexcept
+{
+    const auto& code = failure.code();
+    return code == errc::invalid_argument || code == errc::conflict || code == errc::not_found ||
+           code == errc::corrupt || code == errc::unsupported_format;
+}
+
 void validate_key(std::string_view agent_id, std::string_view scope, std::string_view id)
 {
     validate_id(agent_id, "the agent id");

@@ -15,6 +15,9 @@ namespace waymark::detail {
 //! @throws waymark::error `conflict` if what the request asks for does not hold.
 void require_options(const save_request& request, bool exists, const std::optional<std::string>& head);
 
+//! Whether a failure is about one request of a batch; otherwise the batch fails as a whole.
+bool concerns_one_request(const error& failure) noexcept;
+
 //! @throws waymark::error `invalid_argument`
 void validate_key(std::string_view agent_id, std::string_view scope, std::string_view id);
 

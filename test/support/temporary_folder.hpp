@@ -1,21 +1,20 @@
-//! A folder of its own for a test, removed with everything in it.
+//! A folder of its own for a test or a measurement, removed with everything in it.
 #pragma once
 
-#include <cstdlib>
+#include <waymark/checkpoint.hpp>
+
 #include <filesystem>
-#include <stdexcept>
 #include <string>
 
 namespace waymark::test {
 
 class temporary_folder {
 public:
-    temporary_folder()
+    explicit temporary_folder(const std::filesystem::path& parent = std::filesystem::temp_directory_path())
+        : path_(parent / ("waymark-" + random_id()))
     {
-        auto name = (std::filesystem::temp_directory_path() / "waymark-test-XXXXXX").native();
-        if (::mkdtemp(name.data()) == nullptr)
-            throw std::runtime_error("no temporary folder could be made");
-        path_ = name;
+        std::filesystem::create_directory(path_);
+        std::filesystem::permissions(path_, std::filesystem::perms::owner_all);
     }
     temporary_folder(const temporary_folder&) = delete;
     temporary_folder& operator=(const temporary_folder&) = delete;

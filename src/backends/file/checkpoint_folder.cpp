@@ -18,13 +18,6 @@ void fail_damaged(const checkpoint_file& found)
                     " is damaged: " + detail::quoted(found.path.native()) + ": " + *found.header.damage());
 }
 
-bool concerns_one_request(const error& failure)
-{
-    return failure.code() == errc::invalid_argument || failure.code() == errc::conflict ||
-           failure.code() == errc::not_found || failure.code() == errc::corrupt ||
-           failure.code() == errc::unsupported_format;
-}
-
 namespace {
 
 std::unordered_set<std::string_view> needed_by_steps(const scope_files& scope)

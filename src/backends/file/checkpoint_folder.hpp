@@ -1,6 +1,7 @@
 //! What a file store does to the files of its folder. Callers hold the folder's lock.
 #pragma once
 
+#include "../../store/conditions.hpp"
 #include "locked_folder.hpp"
 
 #include <waymark/store.hpp>
@@ -9,8 +10,6 @@
 
 namespace waymark::file {
 
-//! Whether a failure is about one request of a batch; otherwise the batch fails as a whole.
-bool concerns_one_request(const error& failure);
 //! "checkpoint 'c7' of agent 'planner' is damaged: '…/c7.json': …"
 [[noreturn]] void fail_damaged(const checkpoint_file& found);
 
@@ -37,7 +36,7 @@ public:
                     touched.push_back(agent_of(request));
                     outcomes.push_back(apply(request, changes));
                 } catch (const error& failure) {
-                    if (!concerns_one_request(failure))
+                    if (!detail::concerns_one_request(failure))
                         throw;
                     outcomes.push_back(failure);
                 }
