@@ -38,7 +38,7 @@ private:
     const conversation_node* node_ = nullptr;
 };
 
-//! Which store holds a conversation, for the accounting of async_store: see src/values/conversation.cpp.
+//! Which store holds a conversation, for the accounting of async_store: see src/values/storage_memory.cpp.
 std::size_t unstored_bytes(const conversation& chat, std::uint64_t place) noexcept;
 void mark_stored(const conversation& chat, std::uint64_t place) noexcept;
 

@@ -1,5 +1,5 @@
+#include "conversation_node.hpp"
 #include "json_document.hpp"
-#include "storage_memory.hpp"
 
 #include <waymark/conversation.hpp>
 #include <waymark/error.hpp>
@@ -7,7 +7,6 @@
 #include <boost/json/array.hpp>
 
 #include <algorithm>
-#include <atomic>
 #include <cassert>
 #include <unordered_set>
 
@@ -16,105 +15,6 @@ namespace waymark {
 namespace json = boost::json;
 
 namespace detail {
-
-//! One more place where a conversation is stored.
-struct prefix_cell {
-    const stored_prefix* prefix; // owns one reference
-    const prefix_cell* next;
-};
-
-//! A message and everything before it. Immutable but for its counter and its mark, and never copied.
-//!
-//! `jump` makes the list a skew-binary one (Myers 1983): it leads far enough back that any earlier node is
-//! O(log n) steps away, at the price of one pointer.
-struct conversation_node {
-    conversation_node(message content, const conversation_node* before)
-        : value(std::move(content)), previous(before)
-    {
-        bytes = value.bytes();
-        tokens = value.estimated_tokens();
-        largest = bytes;
-        depth = value.depth();
-        if (before == nullptr)
-            return;
-        length += before->length;
-        bytes += before->bytes;
-        tokens += before->tokens;
-        largest = std::max(largest, before->largest);
-        depth = std::max(depth, before->depth);
-        const auto* far = before->jump;
-        const bool same_stride = far != nullptr && before->length - far->length ==
-                                                       far->length - (far->jump ? far->jump->length : 0);
-        jump = same_stride ? far->jump : before;
-    }
-
-    conversation_node(const conversation_node&) = delete;
-    conversation_node& operator=(const conversation_node&) = delete;
-
-    ~conversation_node()
-    {
-        if (const auto* known = home.load(std::memory_order_relaxed))
-            stored_prefix::release(known);
-        for (auto* next = elsewhere.load(std::memory_order_relaxed); next != nullptr;) {
-            stored_prefix::release(next->prefix);
-            delete std::exchange(next, next->next);
-        }
-    }
-
-    message value;
-    const conversation_node* previous; // owned: holds one reference
-    const conversation_node* jump = nullptr;
-    mutable std::atomic<std::size_t> references = 1;
-    mutable std::atomic<std::uint64_t> place = 0;             // where it is stored, see mark_stored
-    mutable std::atomic<const stored_prefix*> home = nullptr; // see conversation_access; owns one reference
-    mutable std::atomic<const prefix_cell*> elsewhere = nullptr;
-    std::size_t length = 1;
-    // Sums and maxima from the first message up to this one.
-    std::size_t bytes;
-    std::uint64_t tokens;
-    std::size_t largest;
-    std::size_t depth;
-};
-
-namespace {
-
-const conversation_node* add_reference(const conversation_node* node) noexcept
-{
-    if (node != nullptr)
-        node->references.fetch_add(1, std::memory_order_relaxed);
-    return node;
-}
-
-//! A loop, because a million messages would be a recursion a million deep.
-void drop_reference(const conversation_node* node) noexcept
-{
-    while (node != nullptr && node->references.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-        const auto* previous = node->previous;
-        delete node;
-        node = previous;
-    }
-}
-
-//! The newest node for which `stop` holds, given that it holds for every node before such a one.
-template <class Predicate>
-const conversation_node* walk_back(const conversation_node* node, Predicate stop) noexcept
-{
-    while (node != nullptr && !stop(*node))
-        node = node->jump != nullptr && !stop(*node->jump) ? node->jump : node->previous;
-    return node;
-}
-
-const conversation_node* node_at(const conversation_node* tip, std::size_t index) noexcept
-{
-    return walk_back(tip, [index](const conversation_node& node) { return node.length <= index + 1; });
-}
-
-std::size_t length_of(const conversation_node* tip) noexcept
-{
-    return tip == nullptr ? 0 : tip->length;
-}
-
-} // namespace
 
 conversation_tip::conversation_tip(const conversation_tip& other) noexcept : node_(add_reference(other.node_))
 {
@@ -129,91 +29,6 @@ conversation_tip& conversation_tip::operator=(conversation_tip other) noexcept
 conversation_tip::~conversation_tip()
 {
     drop_reference(node_);
-}
-
-// Accounting of what is stored. A place is the number of a store. Marks are closed towards the past: a marked
-// message has only marked ones before it. Marking therefore stops at the first that is marked (O(new)), and
-// the border is found by jumps (O(log n)). A message keeps its first mark, so that a conversation which goes
-// to two stores counts in full for the second. The marks are for accounting only: they know nothing of agents
-// and erasures, and no store relies on them.
-
-std::size_t unstored_bytes(const conversation& chat, std::uint64_t place) noexcept
-{
-    const auto* tip = chat.tip_.get();
-    if (tip == nullptr)
-        return 0;
-    const auto* stored = walk_back(tip, [place](const conversation_node& node) {
-        return node.place.load(std::memory_order_relaxed) == place;
-    });
-    return tip->bytes - (stored == nullptr ? 0 : stored->bytes);
-}
-
-void mark_stored(const conversation& chat, std::uint64_t place) noexcept
-{
-    for (const auto* node = chat.tip_.get();
-         node != nullptr && node->place.load(std::memory_order_relaxed) == 0; node = node->previous)
-        node->place.store(place, std::memory_order_relaxed);
-}
-
-// Where messages are stored. A message that is loaded or saved first keeps the place in `home`; most live in
-// one store and one agent. A conversation that goes to a second place (a fork, another store) leaves a cell
-// at its newest message there. Both are only ever added, so that other threads may look while one adds.
-
-namespace {
-
-const stored_prefix* prefix_at(const conversation_node& node, const storage_place& place) noexcept
-{
-    const auto fits = [&](const stored_prefix* known) {
-        return known != nullptr && known->place() == place && !known->is_void();
-    };
-    if (const auto* known = node.home.load(std::memory_order_acquire); fits(known))
-        return known;
-    for (const auto* next = node.elsewhere.load(std::memory_order_acquire); next != nullptr;
-         next = next->next)
-        if (fits(next->prefix))
-            return next->prefix;
-    return nullptr;
-}
-
-} // namespace
-
-conversation_access::found conversation_access::find_stored(const conversation& chat,
-                                                            const storage_place& place) noexcept
-{
-    for (const auto* node = chat.tip_.get(); node != nullptr; node = node->previous)
-        if (const auto* known = prefix_at(*node, place))
-            return {known, node->length};
-    return {};
-}
-
-void conversation_access::remember(const conversation& chat, const stored_prefix& prefix, std::size_t first)
-{
-    const auto* tip = chat.tip_.get();
-    bool remembered = tip == nullptr;
-    for (const auto* node = tip; node != nullptr && node->length > first; node = node->previous) {
-        const stored_prefix* expected = nullptr;
-        if (!node->home.compare_exchange_strong(expected, &prefix, std::memory_order_release,
-                                                std::memory_order_relaxed))
-            continue;
-        stored_prefix::add_reference(&prefix);
-        remembered = remembered || node == tip;
-    }
-    if (remembered || prefix_at(*tip, prefix.place()) != nullptr)
-        return;
-    auto* cell = new prefix_cell{&prefix, tip->elsewhere.load(std::memory_order_relaxed)};
-    stored_prefix::add_reference(&prefix);
-    while (!tip->elsewhere.compare_exchange_weak(cell->next, cell, std::memory_order_release,
-                                                 std::memory_order_relaxed)) {
-    }
-}
-
-std::vector<const message*> conversation_access::messages_from(const conversation& chat, std::size_t first)
-{
-    std::vector<const message*> result(chat.size() - std::min(first, chat.size()));
-    const auto* node = chat.tip_.get();
-    for (auto i = result.size(); i-- > 0; node = node->previous)
-        result[i] = &node->value;
-    return result;
 }
 
 } // namespace detail
