@@ -270,6 +270,20 @@ public:
         return start(detail::stats_call(), &details, std::forward<Token>(token));
     }
 
+    //! Tells what the store holds of one agent.
+    //! @par Handler signature
+    //! `void(std::error_code, store_stats)`
+    template <detail::token_for<store_stats> Token = detail::default_token>
+    auto async_stats(std::string agent_id, Token&& token = Token{})
+    {
+        return start(detail::stats_call(std::move(agent_id)), nullptr, std::forward<Token>(token));
+    }
+    template <detail::token_for<store_stats> Token = detail::default_token>
+    auto async_stats(std::string agent_id, diagnostics& details, Token&& token = Token{})
+    {
+        return start(detail::stats_call(std::move(agent_id)), &details, std::forward<Token>(token));
+    }
+
     //! Re-reads everything and reports what is damaged. Holds one of the read threads while it runs.
     //! @par Handler signature
     //! `void(std::error_code, verify_report)`
@@ -312,6 +326,23 @@ public:
                      Token&& token = Token{})
     {
         return start(detail::erase_call(std::move(agent_id), std::move(scope), std::move(id)), &details,
+                     std::forward<Token>(token));
+    }
+
+    //! Removes all checkpoints and steps of one scope. Completes with the number of its checkpoints.
+    //! @par Handler signature
+    //! `void(std::error_code, std::uint64_t)`
+    template <detail::token_for<std::uint64_t> Token = detail::default_token>
+    auto async_erase_scope(std::string agent_id, std::string scope, Token&& token = Token{})
+    {
+        return start(detail::erase_scope_call(std::move(agent_id), std::move(scope)), nullptr,
+                     std::forward<Token>(token));
+    }
+    template <detail::token_for<std::uint64_t> Token = detail::default_token>
+    auto async_erase_scope(std::string agent_id, std::string scope, diagnostics& details,
+                           Token&& token = Token{})
+    {
+        return start(detail::erase_scope_call(std::move(agent_id), std::move(scope)), &details,
                      std::forward<Token>(token));
     }
 
@@ -412,6 +443,23 @@ public:
     auto async_put_steps(std::vector<step_request> batch, diagnostics& details, Token&& token = Token{})
     {
         return start(detail::put_steps_call(std::move(batch)), &details, std::forward<Token>(token));
+    }
+
+    //! Removes the record of one step. Completes with whether it was there.
+    //! @par Handler signature
+    //! `void(std::error_code, bool)`
+    template <detail::token_for<bool> Token = detail::default_token>
+    auto async_erase_step(std::string agent_id, std::string scope, std::string key, Token&& token = Token{})
+    {
+        return start(detail::erase_step_call(std::move(agent_id), std::move(scope), std::move(key)), nullptr,
+                     std::forward<Token>(token));
+    }
+    template <detail::token_for<bool> Token = detail::default_token>
+    auto async_erase_step(std::string agent_id, std::string scope, std::string key, diagnostics& details,
+                          Token&& token = Token{})
+    {
+        return start(detail::erase_step_call(std::move(agent_id), std::move(scope), std::move(key)), &details,
+                     std::forward<Token>(token));
     }
 
     //! Gives space back. Completes with the number of bytes.

@@ -96,6 +96,8 @@ public:
     std::size_t state_bytes() const noexcept { return state_ ? state_->bytes : 0; }
     //! The payload of everything but the messages, O(1) in the state.
     std::size_t bytes_besides_conversation() const noexcept;
+    //! The payload of messages, state and metadata.
+    std::size_t content_bytes() const noexcept;
     //! True when the two hold the same state object in memory, so that comparing it is not needed.
     bool shares_state(const checkpoint& other) const noexcept { return state_ == other.state_; }
 
@@ -158,6 +160,8 @@ public:
     bool pinned() const noexcept { return pinned_; }
     //! What this checkpoint added to the store when it was saved. What it shares with others is not in it.
     std::uint64_t stored_bytes() const noexcept { return stored_bytes_; }
+    //! The payload of its messages, state and metadata, whether or not it shares them with others.
+    std::uint64_t content_bytes() const noexcept { return content_bytes_; }
     //! Why this checkpoint cannot be loaded, or none. A list shows a damaged checkpoint, with what is still
     //! known of it; loading it is `errc::corrupt`.
     const std::optional<std::string>& damage() const noexcept { return damage_; }
@@ -168,6 +172,8 @@ public:
     checkpoint_header&& with_sequence(std::int64_t sequence) && noexcept;
     checkpoint_header& with_stored_bytes(std::uint64_t bytes) & noexcept;
     checkpoint_header&& with_stored_bytes(std::uint64_t bytes) && noexcept;
+    checkpoint_header& with_content_bytes(std::uint64_t bytes) & noexcept;
+    checkpoint_header&& with_content_bytes(std::uint64_t bytes) && noexcept;
     checkpoint_header& with_message_count(std::size_t count) & noexcept;
     checkpoint_header&& with_message_count(std::size_t count) && noexcept;
     checkpoint_header& with_damage(std::optional<std::string> damage) &;
@@ -186,6 +192,7 @@ private:
     std::size_t message_count_ = 0;
     bool pinned_ = false;
     std::uint64_t stored_bytes_ = 0;
+    std::uint64_t content_bytes_ = 0;
     std::optional<std::string> damage_;
 };
 

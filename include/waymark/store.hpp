@@ -118,9 +118,20 @@ public:
     const waymark::step& step() const noexcept { return step_; }
     bool is_create_only() const noexcept { return create_only_; }
 
+    //! For imports: the step is accepted although the checkpoint that it was made on is gone. It then stays
+    //! as long as its scope has a checkpoint.
+    step_request& restored() & noexcept
+    {
+        restored_ = true;
+        return *this;
+    }
+    step_request&& restored() && noexcept { return std::move(restored()); }
+    bool is_restored() const noexcept { return restored_; }
+
 private:
     waymark::step step_;
     bool create_only_;
+    bool restored_ = false;
 };
 
 struct stored {}; // an outcome that carries nothing but success
@@ -234,6 +245,8 @@ public:
     //! Removes one checkpoint, pinned or not, and the steps that were made on it or later if no later
     //! checkpoint of the scope is left. Returns whether it was there.
     virtual bool erase(std::string_view agent_id, std::string_view scope, std::string_view id) = 0;
+    //! Removes all checkpoints and steps of one scope. Returns how many checkpoints there were.
+    virtual std::uint64_t erase_scope(std::string_view agent_id, std::string_view scope) = 0;
     //! Removes everything of an agent, all scopes, steps and pins. Returns how many checkpoints there were.
     virtual std::uint64_t erase_agent(std::string_view agent_id) = 0;
     //! Copies all scopes, steps and pins, with ids and order. `errc::not_found` without an origin,
@@ -245,15 +258,20 @@ public:
     virtual bool pin(std::string_view agent_id, std::string_view scope, std::string_view id, bool pinned) = 0;
 
     //! Records steps, new or in place of the ones with the same key; durable when it returns. A step whose
-    //! checkpoint does not exist is `errc::not_found`, unless it was recorded with that checkpoint before.
+    //! checkpoint does not exist is `errc::not_found`, unless it was recorded with that checkpoint before or
+    //! is `restored`.
     virtual std::vector<step_outcome> put_steps(std::span<const step_request> batch) = 0;
     virtual std::vector<step> load_steps(const step_query& query) = 0;
+    //! Removes the record of one step, as if it had never begun. Returns whether it was there.
+    virtual bool erase_step(std::string_view agent_id, std::string_view scope, std::string_view key) = 0;
 
     //! Re-reads everything and reports what is damaged.
     virtual verify_report verify(const verify_callback& progress = {}) = 0;
     //! Gives space back. Returns how many bytes.
     virtual std::uint64_t compact() = 0;
     virtual store_stats stats() = 0;
+    //! What it holds of one agent; `bytes` is the content of its records, without what the store adds.
+    virtual store_stats stats(std::string_view agent_id) = 0;
     //! How many threads can usefully save at once, at least 1.
     virtual std::size_t write_lanes() const noexcept = 0;
     //! What it accepts; the default limits unless it says otherwise. `async_store` refuses what is too large

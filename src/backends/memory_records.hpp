@@ -116,6 +116,19 @@ struct agent_data {
                            [](const auto& entry) { return entry.second.empty(); });
     }
 
+    void add_to(store_stats& sum) const
+    {
+        sum.agents += empty() ? 0 : 1;
+        for (const auto& [name, scope] : scopes) {
+            sum.checkpoints += scope.by_sequence.size();
+            sum.steps += scope.steps.size();
+            for (auto where = scope.by_sequence.cbegin(); where != scope.by_sequence.cend(); ++where)
+                sum.bytes += scope.held_bytes(where);
+            for (const auto& [key, entry] : scope.steps)
+                sum.bytes += entry.value.bytes();
+        }
+    }
+
     std::uint64_t count() const
     {
         std::uint64_t sum = 0;

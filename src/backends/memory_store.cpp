@@ -77,7 +77,7 @@ public:
                 next.made_on = made_on->value.sequence();
             else if (existing != nullptr && existing->value.checkpoint_id() == wanted.checkpoint_id())
                 next.made_on = existing->made_on;
-            else
+            else if (!request.is_restored())
                 detail::fail_without_checkpoint(wanted);
         }
         if (scope == nullptr)
@@ -306,6 +306,18 @@ bool memory_store::erase(std::string_view agent_id, std::string_view scope, std:
     return true;
 }
 
+std::uint64_t memory_store::erase_scope(std::string_view agent_id, std::string_view scope)
+{
+    detail::validate_scope(agent_id, scope);
+    const std::unique_lock lock(impl_->mutex);
+    auto* where = impl_->find_scope(agent_id, scope);
+    if (where == nullptr)
+        return 0;
+    const auto count = where->by_sequence.size();
+    *where = {};
+    return count;
+}
+
 std::uint64_t memory_store::erase_agent(std::string_view agent_id)
 {
     validate_id(agent_id, "the agent id");
@@ -384,6 +396,14 @@ std::vector<step> memory_store::load_steps(const step_query& query)
     return result;
 }
 
+bool memory_store::erase_step(std::string_view agent_id, std::string_view scope, std::string_view key)
+{
+    detail::validate_step_key(agent_id, scope, key);
+    const std::unique_lock lock(impl_->mutex);
+    auto* where = impl_->find_scope(agent_id, scope);
+    return where != nullptr && where->steps.erase(std::string(key)) != 0;
+}
+
 verify_report memory_store::verify(const verify_callback& progress)
 {
     // Nothing here can rot, but what is held must be what a store may hold.
@@ -416,17 +436,18 @@ store_stats memory_store::stats()
 {
     const std::shared_lock lock(impl_->mutex);
     store_stats result;
-    for (const auto& [id, agent] : impl_->agents) {
-        result.agents += agent.empty() ? 0 : 1;
-        for (const auto& [name, scope] : agent.scopes) {
-            result.checkpoints += scope.by_sequence.size();
-            result.steps += scope.steps.size();
-            for (auto where = scope.by_sequence.cbegin(); where != scope.by_sequence.cend(); ++where)
-                result.bytes += scope.held_bytes(where);
-            for (const auto& [key, entry] : scope.steps)
-                result.bytes += entry.value.bytes();
-        }
-    }
+    for (const auto& [id, agent] : impl_->agents)
+        agent.add_to(result);
+    return result;
+}
+
+store_stats memory_store::stats(std::string_view agent_id)
+{
+    validate_id(agent_id, "the agent id");
+    const std::shared_lock lock(impl_->mutex);
+    store_stats result;
+    if (const auto* agent = impl_->find_agent(agent_id))
+        agent->add_to(result);
     return result;
 }
 

@@ -250,6 +250,7 @@ std::optional<save_result> saver::write(const checkpoint& wanted, const agent_ro
     row.pinned = existing != nullptr && existing->pinned;
     const auto added = row_bytes(row) + placed.bytes_added() + objects.bytes_added();
     row.stored_bytes = added;
+    row.content_bytes = static_cast<std::int64_t>(wanted.content_bytes());
     seal(row);
     if (existing != nullptr) {
         tables_.update_checkpoint(row);
@@ -321,7 +322,8 @@ checkpoint_header read_header(const checkpoint_row& row, const agent_row& agent)
             return checkpoint_header(read_head_members(row, agent))
                 .with_message_count(static_cast<std::size_t>(row.messages))
                 .with_pinned(row.pinned)
-                .with_stored_bytes(static_cast<std::uint64_t>(row.stored_bytes));
+                .with_stored_bytes(static_cast<std::uint64_t>(row.stored_bytes))
+                .with_content_bytes(static_cast<std::uint64_t>(row.content_bytes));
     } catch (const error& failure) {
         damage = failure.details().message();
     }

@@ -81,6 +81,7 @@ std::string checksum(const checkpoint_row& row)
         .add(std::string_view(row.body))
         .add(row.pinned ? 1 : 0)
         .add(row.stored_bytes)
+        .add(row.content_bytes)
         .check();
 }
 

@@ -55,7 +55,7 @@ void put_step(const step_request& request, ledger& records, tables& in, std::siz
             row.made_on = made_on->sequence;
         else if (existing && existing->checkpoint == wanted.checkpoint_id())
             row.made_on = existing->made_on;
-        else
+        else if (!request.is_restored())
             detail::fail_without_checkpoint(wanted);
     }
     if (wanted.result()) {
@@ -75,6 +75,19 @@ void put_step(const step_request& request, ledger& records, tables& in, std::siz
     in.put_step(seal(row));
     if (!existing)
         ++records.change_scope(agent, wanted.scope()).steps;
+}
+
+bool remove_step(tables& in, std::string_view agent_id, std::string_view scope, std::string_view key)
+{
+    ledger records(in);
+    if (records.find_agent(agent_id) == nullptr)
+        return false;
+    auto& agent = records.change_agent(agent_id);
+    if (!in.remove_step(agent.number, scope, key))
+        return false;
+    --records.change_scope(agent, scope).steps;
+    records.write();
+    return true;
 }
 
 } // namespace waymark::storage

@@ -220,6 +220,20 @@ bool table_store::erase(std::string_view agent_id, std::string_view scope, std::
     return found;
 }
 
+std::uint64_t table_store::erase_scope(std::string_view agent_id, std::string_view scope)
+{
+    validate_scope(agent_id, scope);
+    std::uint64_t count = 0;
+    std::optional<agent_row> agent;
+    impl_->database->write([&](tables& in) {
+        count = remove_scope(in, agent_id, scope);
+        agent = in.find_agent(agent_id);
+    });
+    if (agent)
+        try_to_sweep(*impl_->database, agent->number);
+    return count;
+}
+
 std::uint64_t table_store::erase_agent(std::string_view agent_id)
 {
     validate_id(agent_id, "the agent id");
@@ -347,6 +361,14 @@ std::vector<step> table_store::load_steps(const step_query& query)
     });
 }
 
+bool table_store::erase_step(std::string_view agent_id, std::string_view scope, std::string_view key)
+{
+    validate_step_key(agent_id, scope, key);
+    bool found = false;
+    impl_->database->write([&](tables& in) { found = remove_step(in, agent_id, scope, key); });
+    return found;
+}
+
 verify_report table_store::verify(const verify_callback& progress)
 {
     return storage::verify(*impl_->database, progress);
@@ -367,6 +389,15 @@ store_stats table_store::stats()
     result.steps = all.steps;
     result.bytes = impl_->database->bytes();
     return result;
+}
+
+store_stats table_store::stats(std::string_view agent_id)
+{
+    validate_id(agent_id, "the agent id");
+    return impl_->read<store_stats>([&](tables& from) {
+        const auto agent = find_agent(from, agent_id);
+        return agent ? measure(from, *agent) : store_stats();
+    });
 }
 
 std::size_t table_store::write_lanes() const noexcept

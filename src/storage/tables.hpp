@@ -58,6 +58,7 @@ struct checkpoint_row {
     std::string body;     // see body.hpp
     bool pinned = false;
     std::int64_t stored_bytes = 0;
+    std::int64_t content_bytes = 0; // see checkpoint_header
     std::string check;
 };
 
@@ -206,6 +207,8 @@ public:
                             const visitor<step_row>& visit) = 0;
     virtual std::int64_t count_steps(std::int64_t agent, std::string_view scope) = 0;
     virtual void put_step(const step_row& row) = 0;
+    //! Returns whether it was there.
+    virtual bool remove_step(std::int64_t agent, std::string_view scope, std::string_view key) = 0;
     //! Those made on a later checkpoint than this. Returns how many.
     virtual std::int64_t remove_steps_after(std::int64_t agent, std::string_view scope,
                                             std::int64_t sequence) = 0;

@@ -46,6 +46,63 @@ bool remove_checkpoint(tables& in, std::string_view agent_id, std::string_view s
     return true;
 }
 
+std::uint64_t remove_scope(tables& in, std::string_view agent_id, std::string_view scope)
+{
+    ledger records(in);
+    if (records.find_agent(agent_id) == nullptr)
+        return 0;
+    auto& agent = records.change_agent(agent_id);
+    if (records.find_scope(agent, scope) == nullptr)
+        return 0;
+    std::vector<std::string> ids;
+    scan_range range;
+    range.scope = scope;
+    in.scan_checkpoints(agent.number, range, [&](checkpoint_row&& row) {
+        ids.push_back(std::move(row.id));
+        return true;
+    });
+    for (const auto& id : ids)
+        in.remove_checkpoint(agent.number, scope, id);
+    ++agent.changes;
+    agent.has_garbage = true;
+    auto& record = records.change_scope(agent, scope);
+    record.checkpoints = 0;
+    record.head = 0;
+    in.remove_steps_after(agent.number, scope, -1);
+    record.steps = 0;
+    records.write();
+    return ids.size();
+}
+
+store_stats measure(tables& from, const agent_row& agent)
+{
+    store_stats result;
+    std::int64_t bytes = 0;
+    for (const auto& scope : from.scopes_of(agent.number)) {
+        result.checkpoints += static_cast<std::uint64_t>(scope.checkpoints);
+        result.steps += static_cast<std::uint64_t>(scope.steps);
+    }
+    result.agents = result.checkpoints + result.steps == 0 ? 0 : 1;
+    from.scan_checkpoints(agent.number, {}, [&](checkpoint_row&& row) {
+        bytes += row_bytes(row);
+        return true;
+    });
+    from.scan_steps(agent.number, std::nullopt, [&](step_row&& row) {
+        bytes += static_cast<std::int64_t>(row.key.size() + (row.result ? row.result->size() : 0));
+        return true;
+    });
+    from.message_sizes(agent.number, {1, agent.next_message}, [&](tables::message_size&& row) {
+        bytes += row.bytes;
+        return true;
+    });
+    from.object_sizes(agent.number, [&](tables::object_size&& row) {
+        bytes += row.bytes;
+        return true;
+    });
+    result.bytes = static_cast<std::uint64_t>(bytes);
+    return result;
+}
+
 namespace {
 
 struct prune_candidate {

@@ -13,6 +13,12 @@ namespace waymark::storage {
 //! `sweep`. Returns whether it was there.
 bool remove_checkpoint(tables& in, std::string_view agent_id, std::string_view scope, std::string_view id);
 
+//! Removes all checkpoints and steps of a scope, likewise. Returns how many checkpoints there were.
+std::uint64_t remove_scope(tables& in, std::string_view agent_id, std::string_view scope);
+
+//! What an agent has and takes.
+store_stats measure(tables& from, const agent_row& agent);
+
 //! What retention would remove now, and what it would free.
 prune_result plan_prune(tables& from, const agent_row& agent, const retention& policies);
 //! Removes these checkpoints, if they still are neither head nor protected. Returns those that it removed.

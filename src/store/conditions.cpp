@@ -33,11 +33,22 @@ bool concerns_one_request(const error& failure) noexcept
            code == errc::corrupt || code == errc::unsupported_format;
 }
 
-void validate_key(std::string_view agent_id, std::string_view scope, std::string_view id)
+void validate_scope(std::string_view agent_id, std::string_view scope)
 {
     validate_id(agent_id, "the agent id");
     validate_label(scope, "the scope");
+}
+
+void validate_key(std::string_view agent_id, std::string_view scope, std::string_view id)
+{
+    validate_scope(agent_id, scope);
     validate_id(id, "the checkpoint id");
+}
+
+void validate_step_key(std::string_view agent_id, std::string_view scope, std::string_view key)
+{
+    validate_scope(agent_id, scope);
+    validate_id(key, "the step's key");
 }
 
 void fail_recorded_before(const step& wanted)

@@ -20,6 +20,8 @@ bool concerns_one_request(const error& failure) noexcept;
 
 //! @throws waymark::error `invalid_argument`
 void validate_key(std::string_view agent_id, std::string_view scope, std::string_view id);
+void validate_scope(std::string_view agent_id, std::string_view scope);
+void validate_step_key(std::string_view agent_id, std::string_view scope, std::string_view key);
 
 [[noreturn]] void fail_recorded_before(const step& wanted);
 [[noreturn]] void fail_without_checkpoint(const step& wanted);

@@ -61,6 +61,7 @@ void headers_tell_what_the_checkpoint_holds(const backend_under_test& backend)
     WAYMARK_EXPECT(header.sequence() == result.sequence());
     WAYMARK_EXPECT(header.message_count() == saved.conversation().size());
     WAYMARK_EXPECT(header.stored_bytes() > 0 && !header.pinned());
+    WAYMARK_EXPECT(header.content_bytes() == checkpoint_header(saved).content_bytes());
 }
 
 void names_select(const backend_under_test& backend)

@@ -242,6 +242,70 @@ void steps_go_with_the_last_checkpoint_that_knows_them(const backend_under_test&
     WAYMARK_EXPECT(store->list_agents().empty());
 }
 
+void erase_scope_removes_one_scope(const backend_under_test& backend)
+{
+    auto store = numbered(backend, 3);
+    store->save(checkpoint_of("agent", "s").with_scope("sub"));
+    store->pin("agent", "", "1", true);
+    put(*store, step("agent", "", "first"));
+    put(*store, step("agent", "", "second").with_checkpoint("2"));
+    put(*store, step("agent", "sub", "first"));
+    put(*store, step("agent", "only steps", "first"));
+    const auto last = store->load_latest("agent", "sub").value().sequence();
+    WAYMARK_EXPECT(store->erase_scope("agent", "") == 3);
+    WAYMARK_EXPECT(store->erase_scope("agent", "only steps") == 0);
+    WAYMARK_EXPECT(store->erase_scope("agent", "") == 0 && store->erase_scope("nobody", "") == 0);
+    store = backend.reopen(std::move(store));
+    WAYMARK_EXPECT(store->count(query("agent")) == 1 && store->load("agent", "sub", "s"));
+    WAYMARK_EXPECT(store->load_steps(step_query("agent")).size() == 1);
+    WAYMARK_EXPECT(store->save(checkpoint_of("agent", "again")).sequence() > last);
+    WAYMARK_EXPECT_ERROR(errc::invalid_argument, store->erase_scope("", ""));
+    WAYMARK_EXPECT(store->verify().ok());
+}
+
+void a_step_can_be_erased(const backend_under_test& backend)
+{
+    auto store = numbered(backend, 2);
+    put(*store, step("agent", "", "call").with_checkpoint("0"));
+    put(*store, step("agent", "", "other"));
+    WAYMARK_EXPECT(store->erase_step("agent", "", "call"));
+    WAYMARK_EXPECT(!store->erase_step("agent", "", "call"));
+    WAYMARK_EXPECT(!store->erase_step("agent", "sub", "other") && !store->erase_step("nobody", "", "call"));
+    store = backend.reopen(std::move(store));
+    WAYMARK_EXPECT(store->load_steps(step_query("agent")).size() == 1 && store->stats().steps == 1);
+    put(*store, step("agent", "", "call").with_checkpoint("1"), true); // it never began
+    WAYMARK_EXPECT(store->prune("agent", retention().keep_last(1), dry_run::yes).count() == 1);
+    WAYMARK_EXPECT_ERROR(errc::invalid_argument, store->erase_step("agent", "", ""));
+    WAYMARK_EXPECT(store->verify().ok());
+}
+
+void a_restored_step_needs_no_checkpoint(const backend_under_test& backend)
+{
+    auto store = numbered(backend, 1);
+    const auto made = step("agent", "", "call").with_checkpoint("pruned").with_result(7);
+    const auto request = step_request(made).restored();
+    WAYMARK_EXPECT(!store->put_steps(std::span(&request, 1)).at(0).code());
+    store = backend.reopen(std::move(store));
+    const auto found = store->load_steps(step_query("agent"));
+    WAYMARK_EXPECT(found.size() == 1 && found.at(0) == made);
+    store->erase("agent", "", "0");
+    WAYMARK_EXPECT(store->load_steps(step_query("agent")).empty());
+}
+
+void stats_of_an_agent_count_its_own(const backend_under_test& backend)
+{
+    auto store = numbered(backend, 3);
+    store->save(checkpoint_of("other", "big", 50));
+    put(*store, step("agent", "", "call"));
+    const auto before = store->stats("agent");
+    WAYMARK_EXPECT(before.agents == 1 && before.checkpoints == 3 && before.steps == 1 && before.bytes > 0);
+    WAYMARK_EXPECT(store->stats("other").bytes > 0);
+    WAYMARK_EXPECT(store->stats("nobody").agents == 0 && store->stats("nobody").bytes == 0);
+    store->save(checkpoint_of("agent", "more", 50));
+    WAYMARK_EXPECT(store->stats("agent").bytes > before.bytes);
+    WAYMARK_EXPECT_ERROR(errc::invalid_argument, store->stats(""));
+}
+
 void verify_reports_and_stats_count(const backend_under_test& backend)
 {
     auto store = numbered(backend, 5);
@@ -277,6 +341,10 @@ std::vector<conformance_case> upkeep_cases()
         {"a step is begun once", a_step_is_begun_once},
         {"steps go with the last checkpoint that knows them",
          steps_go_with_the_last_checkpoint_that_knows_them},
+        {"erase_scope removes one scope", erase_scope_removes_one_scope},
+        {"a step can be erased", a_step_can_be_erased},
+        {"a restored step needs no checkpoint", a_restored_step_needs_no_checkpoint},
+        {"stats of an agent count its own", stats_of_an_agent_count_its_own},
         {"verify reports and stats count", verify_reports_and_stats_count},
     };
 }

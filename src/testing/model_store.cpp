@@ -104,6 +104,17 @@ public:
         return true;
     }
 
+    std::uint64_t erase_scope(std::string_view agent, std::string_view scope) override
+    {
+        validate_id(agent, "the agent id");
+        std::erase_if(steps, [&](const recorded& entry) {
+            return entry.value.agent_id() == agent && entry.value.scope() == scope;
+        });
+        return std::erase_if(all, [&](const saved& entry) {
+            return entry.value.agent_id() == agent && entry.value.scope() == scope;
+        });
+    }
+
     std::uint64_t erase_agent(std::string_view agent) override
     {
         std::erase_if(steps, [&](const recorded& entry) { return entry.value.agent_id() == agent; });
@@ -201,6 +212,15 @@ public:
         return result;
     }
 
+    bool erase_step(std::string_view agent, std::string_view scope, std::string_view key) override
+    {
+        validate_id(key, "the step's key");
+        return std::erase_if(steps, [&](const recorded& entry) {
+                   return entry.value.agent_id() == agent && entry.value.scope() == scope &&
+                          entry.value.key() == key;
+               }) != 0;
+    }
+
     verify_report verify(const verify_callback& progress) override
     {
         if (progress)
@@ -212,6 +232,15 @@ public:
     {
         return {list_agents({}, static_cast<std::size_t>(-1)).size(), all.size(), steps.size(),
                 all.size() * bytes_of_each};
+    }
+    store_stats stats(std::string_view agent) override
+    {
+        store_stats result;
+        result.checkpoints = count(query(std::string(agent)));
+        result.steps = load_steps(step_query(std::string(agent))).size();
+        result.agents = result.checkpoints + result.steps == 0 ? 0 : 1;
+        result.bytes = result.checkpoints * bytes_of_each;
+        return result;
     }
     std::size_t write_lanes() const noexcept override { return 1; }
 
@@ -317,7 +346,7 @@ private:
                 next.made_on = made_on->value.sequence();
             else if (existing != steps.end() && existing->value.checkpoint_id() == wanted.checkpoint_id())
                 next.made_on = existing->made_on;
-            else
+            else if (!request.is_restored())
                 throw error(errc::not_found, "no such checkpoint");
         }
         if (existing != steps.end())

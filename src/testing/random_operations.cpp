@@ -207,8 +207,11 @@ public:
                  << observation::show(target.list(query::all_agents())) << target.verify().ok();
             const auto stats = target.stats();
             seen << ' ' << stats.agents << ' ' << stats.checkpoints << ' ' << stats.steps;
-            for (const auto& agent : target.list_agents())
-                seen << agent << observation::show(target.load_steps(step_query(agent)));
+            for (const auto& agent : target.list_agents()) {
+                const auto own = target.stats(agent);
+                seen << agent << own.checkpoints << ' ' << own.steps
+                     << observation::show(target.load_steps(step_query(agent)));
+            }
         });
     }
 
@@ -238,8 +241,11 @@ private:
                 right_ = reopen_(std::move(right_));
                 return;
             }
-            if (next_.one_in(2))
-                return;
+            if (next_.one_in(2)) {
+                const auto scope = next_.scope();
+                return both("erase_scope " + agent + " " + scope,
+                            [&](store& s, std::ostream& seen) { seen << s.erase_scope(agent, scope); });
+            }
             return both("erase_agent " + agent,
                         [&](store& s, std::ostream& seen) { seen << s.erase_agent(agent); });
         }
@@ -300,9 +306,15 @@ private:
     {
         std::vector<step_request> batch;
         for (std::size_t left = 1 + next_.below(2); left > 0; --left)
-            batch.emplace_back(next_.next_step(), next_.one_in(2));
+            if (auto& added = batch.emplace_back(next_.next_step(), next_.one_in(2)); next_.one_in(4))
+                added.restored();
         both("put_steps",
              [&](store& s, std::ostream& seen) { seen << observation::show_codes(s.put_steps(batch)); });
+        if (next_.one_in(4)) {
+            const auto agent = next_.agent(), scope = next_.scope(), key = next_.step_key();
+            both("erase_step",
+                 [&](store& s, std::ostream& seen) { seen << s.erase_step(agent, scope, key); });
+        }
         auto wanted = step_query(next_.agent());
         if (next_.one_in(2))
             wanted.pending_only();

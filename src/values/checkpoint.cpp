@@ -33,6 +33,11 @@ const json::object& checkpoint::state() const noexcept
     return state_ == nullptr ? empty : state_->object;
 }
 
+std::size_t checkpoint::content_bytes() const noexcept
+{
+    return conversation_.bytes() + state_bytes() + detail::payload_bytes(metadata_);
+}
+
 std::size_t checkpoint::bytes_besides_conversation() const noexcept
 {
     constexpr std::size_t numbers = 32;
@@ -254,7 +259,8 @@ checkpoint_header::checkpoint_header(const checkpoint& from)
       metadata_(from.metadata()),
       created_at_(from.created_at()),
       sequence_(from.sequence()),
-      message_count_(from.conversation().size())
+      message_count_(from.conversation().size()),
+      content_bytes_(from.content_bytes())
 {
 }
 
@@ -278,6 +284,17 @@ checkpoint_header& checkpoint_header::with_sequence(std::int64_t sequence) & noe
 checkpoint_header&& checkpoint_header::with_sequence(std::int64_t sequence) && noexcept
 {
     return std::move(with_sequence(sequence));
+}
+
+checkpoint_header& checkpoint_header::with_content_bytes(std::uint64_t bytes) & noexcept
+{
+    content_bytes_ = bytes;
+    return *this;
+}
+
+checkpoint_header&& checkpoint_header::with_content_bytes(std::uint64_t bytes) && noexcept
+{
+    return std::move(with_content_bytes(bytes));
 }
 
 checkpoint_header& checkpoint_header::with_stored_bytes(std::uint64_t bytes) & noexcept

@@ -119,6 +119,7 @@ void tag_invoke(json::value_from_tag, json::value& to, const checkpoint_header& 
     object["message_count"] = from.message_count();
     object["pinned"] = from.pinned();
     object["stored_bytes"] = from.stored_bytes();
+    object["content_bytes"] = from.content_bytes();
     if (from.damage())
         object["damage"] = *from.damage();
 }
@@ -127,11 +128,13 @@ checkpoint_header tag_invoke(json::value_to_tag<checkpoint_header>, const json::
 {
     const detail::object_reader reader(from, "checkpoint header");
     reader.refuse_others({"id", "agent_id", "scope", "parent_id", "name", "iteration", "created_at",
-                          "sequence", "metadata", "message_count", "pinned", "stored_bytes", "damage"},
+                          "sequence", "metadata", "message_count", "pinned", "stored_bytes", "content_bytes",
+                          "damage"},
                          "put data of your own into 'metadata'");
     checkpoint_header header(read_members_of_both(reader));
     header.with_pinned(reader.boolean_or("pinned", false))
         .with_stored_bytes(reader.unsigned_or("stored_bytes", 0))
+        .with_content_bytes(reader.unsigned_or("content_bytes", 0))
         .with_message_count(reader.unsigned_or("message_count", 0))
         .with_damage(reader.optional_string("damage"));
     return header;

@@ -56,8 +56,15 @@ asio::awaitable<void> use_everything(async_store& store)
     const auto recorded = co_await store.async_load_steps(step_query("agent").key("call"));
     CHECK(recorded.at(0).done());
 
+    const auto own = co_await store.async_stats("agent");
+    CHECK(own.steps == 1);
     const auto copied = co_await store.async_copy_agent("agent", "copy");
     CHECK(copied == 2);
+    const auto forgotten = co_await store.async_erase_step("copy", "", "call");
+    CHECK(forgotten);
+    co_await store.async_save(checkpoint("copy").with_scope("sub"));
+    const auto cleared = co_await store.async_erase_scope("copy", "sub");
+    CHECK(cleared == 1);
     const auto gone = co_await store.async_erase_agent("copy");
     CHECK(gone == 2);
 
@@ -110,6 +117,12 @@ asio::awaitable<void> fail_everything(async_store& store)
     co_await store.async_erase("a", "", bad, details, token());
     expect(code, details, errc::invalid_argument);
     co_await store.async_erase_agent(bad, details, token());
+    expect(code, details, errc::invalid_argument);
+    co_await store.async_erase_scope(bad, "", details, token());
+    expect(code, details, errc::invalid_argument);
+    co_await store.async_erase_step("a", "", bad, details, token());
+    expect(code, details, errc::invalid_argument);
+    co_await store.async_stats(bad, details, token());
     expect(code, details, errc::invalid_argument);
     co_await store.async_copy_agent("ghost", "new", details, token());
     expect(code, details, errc::not_found);

@@ -33,6 +33,10 @@ public:
     {
         return inner_.erase(agent, scope, id);
     }
+    std::uint64_t erase_scope(std::string_view agent, std::string_view scope) override
+    {
+        return inner_.erase_scope(agent, scope);
+    }
     std::uint64_t erase_agent(std::string_view agent) override { return inner_.erase_agent(agent); }
     std::uint64_t copy_agent(std::string_view from, std::string_view to) override
     {
@@ -51,9 +55,14 @@ public:
         return inner_.put_steps(batch);
     }
     std::vector<step> load_steps(const step_query& query) override { return inner_.load_steps(query); }
+    bool erase_step(std::string_view agent, std::string_view scope, std::string_view key) override
+    {
+        return inner_.erase_step(agent, scope, key);
+    }
     verify_report verify(const verify_callback& progress = {}) override { return inner_.verify(progress); }
     std::uint64_t compact() override { return inner_.compact(); }
     store_stats stats() override { return inner_.stats(); }
+    store_stats stats(std::string_view agent) override { return inner_.stats(agent); }
     std::size_t write_lanes() const noexcept override { return inner_.write_lanes(); }
     const limits& bounds() const noexcept override { return inner_.bounds(); }
 

@@ -81,6 +81,13 @@ inline call<store_stats> stats_call()
     return {job::kind::read, {}, [](store& backend) { return backend.stats(); }};
 }
 
+inline call<store_stats> stats_call(std::string agent_id)
+{
+    return {job::kind::read, {}, [agent_id = std::move(agent_id)](store& backend) {
+                return backend.stats(agent_id);
+            }};
+}
+
 inline call<verify_report> verify_call()
 {
     return {job::kind::read, {}, [](store& backend) { return backend.verify(); }};
@@ -99,6 +106,24 @@ inline call<bool> erase_call(std::string agent_id, std::string scope, std::strin
     return {job::kind::write, std::move(agent),
             [agent_id = std::move(agent_id), scope = std::move(scope), id = std::move(id)](store& backend) {
                 return backend.erase(agent_id, scope, id);
+            }};
+}
+
+inline call<std::uint64_t> erase_scope_call(std::string agent_id, std::string scope)
+{
+    auto agent = agent_id;
+    return {job::kind::write, std::move(agent),
+            [agent_id = std::move(agent_id), scope = std::move(scope)](store& backend) {
+                return backend.erase_scope(agent_id, scope);
+            }};
+}
+
+inline call<bool> erase_step_call(std::string agent_id, std::string scope, std::string key)
+{
+    auto agent = agent_id;
+    return {job::kind::write, std::move(agent),
+            [agent_id = std::move(agent_id), scope = std::move(scope), key = std::move(key)](store& backend) {
+                return backend.erase_step(agent_id, scope, key);
             }};
 }
 

@@ -149,7 +149,7 @@ void checkpoint_folder::put_step(const step_request& request, file_changes& chan
             next.made_on = made_on->header.sequence();
         else if (existing != nullptr && existing->content.value.checkpoint_id() == wanted.checkpoint_id())
             next.made_on = existing->content.made_on;
-        else
+        else if (!request.is_restored())
             detail::fail_without_checkpoint(wanted);
     }
     auto& agent = files_in.find_or_add(wanted.agent_id());
@@ -252,12 +252,18 @@ void checkpoint_folder::drop_steps_without_checkpoint(agent_files& agent, scope_
         return; // it may be the one that a step was made on
     const auto* head = scope.head();
     const auto newest = head == nullptr ? -1 : std::max<std::int64_t>(head->header.sequence(), 0);
+    remove_steps(agent, scope, [newest](const step_file& entry) { return entry.content.made_on > newest; });
+}
+
+void checkpoint_folder::remove_steps(agent_files& agent, scope_files& scope,
+                                     const std::function<bool(const step_file&)>& chosen)
+{
     std::vector<fs::path> paths;
     for (const auto& [key, entry] : scope.steps)
-        if (entry.content.made_on > newest)
+        if (chosen(entry))
             paths.push_back(entry.path);
     remove_files(paths, agent.record.agent_id);
-    std::erase_if(scope.steps, [newest](const auto& entry) { return entry.second.content.made_on > newest; });
+    std::erase_if(scope.steps, [&](const auto& entry) { return chosen(entry.second); });
 }
 
 void checkpoint_folder::remove_folders(const agent_files& agent)

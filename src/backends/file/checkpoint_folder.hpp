@@ -6,6 +6,7 @@
 
 #include <waymark/store.hpp>
 
+#include <functional>
 #include <span>
 
 namespace waymark::file {
@@ -51,6 +52,8 @@ public:
 
     //! Takes away checkpoints of a scope.
     void remove(agent_files& agent, const std::string& scope_name, const std::vector<std::string>& ids);
+    void remove_steps(agent_files& agent, scope_files& scope,
+                      const std::function<bool(const step_file&)>& chosen);
     void drop_steps_without_checkpoint(agent_files& agent, scope_files& scope);
     //! Takes the folders of an agent out of sight, then removes them. What is not ours in them stays.
     void remove_folders(const agent_files& agent);

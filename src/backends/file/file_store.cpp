@@ -147,6 +147,22 @@ bool file_store::erase(std::string_view agent_id, std::string_view scope, std::s
     return true;
 }
 
+std::uint64_t file_store::erase_scope(std::string_view agent_id, std::string_view scope)
+{
+    detail::validate_scope(agent_id, scope);
+    const auto lock = impl_->lock_to_write();
+    auto* agent = impl_->files_in.find(agent_id);
+    auto* where = agent == nullptr ? nullptr : agent->find_scope(scope);
+    if (where == nullptr)
+        return 0;
+    std::vector<std::string> ids;
+    for (const auto& [id, entry] : where->checkpoints())
+        ids.push_back(id);
+    impl_->remove(*agent, std::string(scope), ids);
+    impl_->remove_steps(*agent, *where, [](const file::step_file&) { return true; });
+    return ids.size();
+}
+
 std::uint64_t file_store::erase_agent(std::string_view agent_id)
 {
     validate_id(agent_id, "the agent id");
@@ -237,6 +253,20 @@ std::vector<step> file_store::load_steps(const step_query& query)
     return result;
 }
 
+bool file_store::erase_step(std::string_view agent_id, std::string_view scope, std::string_view key)
+{
+    detail::validate_step_key(agent_id, scope, key);
+    const auto lock = impl_->lock_to_write();
+    auto* agent = impl_->files_in.find(agent_id);
+    auto* where = agent == nullptr ? nullptr : agent->find_scope(scope);
+    const auto* found = where == nullptr ? nullptr : where->find_step(key);
+    if (found == nullptr)
+        return false;
+    const auto path = found->path;
+    impl_->remove_steps(*agent, *where, [&](const file::step_file& entry) { return entry.path == path; });
+    return true;
+}
+
 verify_report file_store::verify(const verify_callback& progress)
 {
     const auto lock = impl_->lock_to_read();
@@ -281,22 +311,39 @@ std::uint64_t file_store::compact()
     return 0; // files take what they need
 }
 
+namespace {
+
+void add_to(store_stats& sum, const file::agent_files& agent)
+{
+    sum.agents += agent.empty() ? 0 : 1;
+    sum.checkpoints += agent.count();
+    for (const auto& [name, scope] : agent.scopes) {
+        sum.steps += scope.steps.size();
+        for (const auto& [id, entry] : scope.checkpoints())
+            sum.bytes += entry.header.stored_bytes();
+        for (const auto& [key, entry] : scope.steps)
+            sum.bytes += files::size_of(entry.path);
+    }
+}
+
+} // namespace
+
 store_stats file_store::stats()
 {
     const auto lock = impl_->lock_to_read();
     store_stats result;
-    for (const auto& agent_id : impl_->files_in.agents()) {
-        const auto& agent = *impl_->files_in.find(agent_id);
-        result.agents += agent.empty() ? 0 : 1;
-        result.checkpoints += agent.count();
-        for (const auto& [name, scope] : agent.scopes) {
-            result.steps += scope.steps.size();
-            for (const auto& [id, entry] : scope.checkpoints())
-                result.bytes += entry.header.stored_bytes();
-            for (const auto& [key, entry] : scope.steps)
-                result.bytes += files::size_of(entry.path);
-        }
-    }
+    for (const auto& agent_id : impl_->files_in.agents())
+        add_to(result, *impl_->files_in.find(agent_id));
+    return result;
+}
+
+store_stats file_store::stats(std::string_view agent_id)
+{
+    validate_id(agent_id, "the agent id");
+    const auto lock = impl_->lock_to_read();
+    store_stats result;
+    if (const auto* agent = impl_->files_in.find(agent_id))
+        add_to(result, *agent);
     return result;
 }
 

@@ -54,6 +54,7 @@ constexpr std::array<const char*, format_version> migrations = {
         body BLOB NOT NULL,
         pinned INTEGER NOT NULL,
         stored_bytes INTEGER NOT NULL,
+        content_bytes INTEGER NOT NULL,
         checksum BLOB NOT NULL);
     CREATE UNIQUE INDEX checkpoint_order ON checkpoints (agent, sequence);
     CREATE UNIQUE INDEX checkpoint_keys ON checkpoints (id, agent, scope);

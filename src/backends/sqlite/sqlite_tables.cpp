@@ -182,7 +182,7 @@ void sqlite_tables::remove_scope(std::int64_t agent, std::string_view scope)
 
 #define CHECKPOINT_COLUMNS                                                                                   \
     "SELECT agent, sequence, scope, checkpoints.id, parent, name, iteration, created_at, messages, "         \
-    "metadata, chain, body, pinned, stored_bytes, checkpoints.checksum FROM checkpoints "
+    "metadata, chain, body, pinned, stored_bytes, content_bytes, checkpoints.checksum FROM checkpoints "
 
 namespace {
 
@@ -203,7 +203,8 @@ checkpoint_row read_checkpoint(const statement& found)
     row.body = found.text(11);
     row.pinned = found.number(12) != 0;
     row.stored_bytes = found.number(13);
-    row.check = found.text(14);
+    row.content_bytes = found.number(14);
+    row.check = found.text(15);
     return row;
 }
 
@@ -221,6 +222,7 @@ void bind_content(statement& to, const checkpoint_row& row)
         .bind_blob(row.body)
         .bind(row.pinned ? 1 : 0)
         .bind(row.stored_bytes)
+        .bind(row.content_bytes)
         .bind_blob(row.check);
 }
 
@@ -281,8 +283,8 @@ std::int64_t sqlite_tables::newest_sequence(std::int64_t agent, std::string_view
 bool sqlite_tables::insert_checkpoint(const checkpoint_row& row)
 {
     auto added = db_.use("INSERT INTO checkpoints (agent, sequence, scope, id, parent, name, iteration, "
-                         "created_at, messages, metadata, chain, body, pinned, stored_bytes, checksum) "
-                         "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
+                         "created_at, messages, metadata, chain, body, pinned, stored_bytes, content_bytes, "
+                         "checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
                          "ON CONFLICT (id, agent, scope) DO NOTHING");
     added.bind(row.agent).bind(row.sequence);
     bind_content(added, row);
@@ -303,10 +305,10 @@ void require_one_change(const connection& db, std::string_view id)
 
 void sqlite_tables::update_checkpoint(const checkpoint_row& row)
 {
-    auto changed =
-        db_.use("UPDATE checkpoints SET scope = ?, id = ?, parent = ?, name = ?, iteration = ?, "
-                "created_at = ?, messages = ?, metadata = ?, chain = ?, body = ?, pinned = ?, "
-                "stored_bytes = ?, checksum = ?, sequence = ? WHERE id = ? AND agent = ? AND scope = ?");
+    auto changed = db_.use("UPDATE checkpoints SET scope = ?, id = ?, parent = ?, name = ?, iteration = ?, "
+                           "created_at = ?, messages = ?, metadata = ?, chain = ?, body = ?, pinned = ?, "
+                           "stored_bytes = ?, content_bytes = ?, checksum = ?, sequence = ? WHERE id = ? AND "
+                           "agent = ? AND scope = ?");
     bind_content(changed, row);
     changed.bind(row.sequence).bind(row.id).bind(row.agent).bind(row.scope).run();
     require_one_change(db_, row.id);
@@ -483,6 +485,16 @@ void sqlite_tables::put_step(const step_row& row)
         .bind(row.result)
         .bind_blob(row.check)
         .run();
+}
+
+bool sqlite_tables::remove_step(std::int64_t agent, std::string_view scope, std::string_view key)
+{
+    db_.use("DELETE FROM steps WHERE agent = ? AND scope = ? AND key = ?")
+        .bind(agent)
+        .bind(scope)
+        .bind(key)
+        .run();
+    return sqlite3_changes(db_.get()) > 0;
 }
 
 std::int64_t sqlite_tables::remove_steps_after(std::int64_t agent, std::string_view scope,

@@ -65,6 +65,7 @@ public:
                     const storage::visitor<storage::step_row>& visit) override;
     std::int64_t count_steps(std::int64_t agent, std::string_view scope) override;
     void put_step(const storage::step_row& row) override;
+    bool remove_step(std::int64_t agent, std::string_view scope, std::string_view key) override;
     std::int64_t remove_steps_after(std::int64_t agent, std::string_view scope,
                                     std::int64_t sequence) override;
 
