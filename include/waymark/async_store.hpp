@@ -13,6 +13,15 @@
 
 namespace waymark {
 
+class async_store;
+
+namespace detail {
+
+//! For the layers above: the threads of a store.
+const std::shared_ptr<engine>& engine_of(const async_store& store) noexcept;
+
+} // namespace detail
+
 //! Runs the functions of a `store` on threads of its own and completes on the caller's executor.
 //!
 //! What follows holds for every function whose name begins with `async_`; their own comments say only what
@@ -489,6 +498,8 @@ public:
     }
 
 private:
+    friend const std::shared_ptr<detail::engine>& detail::engine_of(const async_store& store) noexcept;
+
     template <class Token>
     auto save(save_request wanted, diagnostics* details, Token&& token)
     {
@@ -499,13 +510,16 @@ private:
     template <class Result, class Token>
     auto start(detail::call<Result> wanted, diagnostics* details, Token&& token)
     {
-        return asio::async_initiate<Token, void(std::error_code, Result)>(
-            detail::initiation<detail::call_job<Result>>(engine_, executor_), token, std::move(wanted),
-            details);
+        return detail::start_call(engine_, executor_, std::move(wanted), details, std::forward<Token>(token));
     }
 
     executor_type executor_;
     std::shared_ptr<detail::engine> engine_;
 };
+
+inline const std::shared_ptr<detail::engine>& detail::engine_of(const async_store& store) noexcept
+{
+    return store.engine_;
+}
 
 } // namespace waymark

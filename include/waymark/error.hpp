@@ -20,6 +20,7 @@ enum class errc {
     unsupported_format,   //!< written by a newer version of the library; left untouched
     outcome_unknown,      //!< a failure at the commit point: the checkpoint is whole or absent
     step_in_doubt,        //!< a side effect began and its end was never recorded
+    vetoed,               //!< a `before_save` hook refused the save; nothing was written
     io,                   //!< the operating system or the database reported an error
 };
 

@@ -38,6 +38,8 @@ public:
             return "the commit failed half-way: the checkpoint is whole or absent; reopen the store and look";
         case errc::step_in_doubt:
             return "the step began and its end was never recorded; find out whether its effect happened";
+        case errc::vetoed:
+            return "a before_save hook refused the save and nothing was written";
         case errc::io:
             return "the operating system or the database failed; the details say how";
         }

@@ -13,9 +13,30 @@
 
 namespace waymark::detail {
 
-//! An operation on its way through the engine. It belongs to whoever holds it last: the engine until it calls
-//! `complete()`, then its handler's executor.
-class job {
+//! Something that ends by calling a handler. It belongs to whoever holds it last: the queue that it was
+//! submitted to until that calls `complete()`, then its handler's executor.
+class completion {
+public:
+    completion(const completion&) = delete;
+    completion& operator=(const completion&) = delete;
+
+    //! Sets the error that it ends with, in place of running.
+    virtual void fail(std::error_code code, std::string details) noexcept = 0;
+    //! Sets `operation_aborted`, in place of running. Asio has an error category of its own for it.
+    virtual void abort() noexcept = 0;
+    //! Hands itself over to the handler's executor. The caller must not touch it afterwards.
+    virtual void complete() noexcept = 0;
+
+    //! A number that identifies it, also after it is gone.
+    std::uint64_t ticket = 0;
+
+protected:
+    completion() = default;
+    ~completion() = default; // deleted through its own type only
+};
+
+//! An operation on its way through the engine.
+class job : public completion {
 public:
     enum class kind {
         save,  // may share a commit with its neighbours
@@ -24,17 +45,8 @@ public:
         flush, // waits until every lane has reached it
     };
 
-    job(const job&) = delete;
-    job& operator=(const job&) = delete;
-
     //! Carries out the work, on a thread of the engine. Not for saves, which go to the store as a batch.
     virtual void run(store& backend) noexcept = 0;
-    //! Sets the error that it ends with, in place of running.
-    virtual void fail(std::error_code code, std::string details) noexcept = 0;
-    //! Sets `operation_aborted`, in place of running. Asio has an error category of its own for it.
-    virtual void abort() noexcept = 0;
-    //! Hands itself over to the handler's executor. The engine must not touch it afterwards.
-    virtual void complete() noexcept = 0;
 
     kind what = kind::read;
     //! The agents whose order it takes part in: one, for a copy two, for a flush none (it means all lanes).
@@ -44,14 +56,12 @@ public:
     std::size_t bytes = 0;
     //! The number of the store, for the accounting of what is stored; set by the engine.
     std::uint64_t place = 0;
-    //! A number that identifies it, also after it is gone.
-    std::uint64_t ticket = 0;
     //! How many lanes have yet to reach it; kept by the queue.
     std::size_t lanes_to_reach = 0;
 
 protected:
     job() = default;
-    ~job() = default; // deleted through its own type only
+    ~job() = default;
 };
 
 //! Turns the exception that is being handled into an error code and its details. A write that ends with
@@ -106,8 +116,9 @@ private:
     std::size_t bytes_ = 0;
 };
 
-//! How a job ended: the parts that are the same for all of them.
-class ending_job : public job {
+//! How an operation ended: the parts that are the same for all of them.
+template <class Base>
+class ending : public Base {
 public:
     void fail(std::error_code code, std::string details) noexcept override
     {
@@ -122,6 +133,8 @@ private:
     std::error_code code_;
     std::string details_;
 };
+
+using ending_job = ending<job>;
 
 template <class Result>
 class call_job : public ending_job {

@@ -52,7 +52,7 @@ public:
     void abort() noexcept override
     {
         Job::fail(asio::error::operation_aborted,
-                  "it was cancelled, or the async_store destroyed, before it began");
+                  "it was cancelled, or its store or session destroyed, before it began");
     }
 
     //! Frees an operation that was never submitted.
@@ -177,33 +177,35 @@ private:
 };
 
 //! Cancels by ticket, so that a signal which is emitted late finds nothing rather than freed memory.
+template <class Queue>
 class cancel_by_ticket {
 public:
-    cancel_by_ticket(std::weak_ptr<engine> where, std::uint64_t ticket) noexcept
-        : engine_(std::move(where)), ticket_(ticket)
+    cancel_by_ticket(std::weak_ptr<Queue> where, std::uint64_t ticket) noexcept
+        : queue_(std::move(where)), ticket_(ticket)
     {
     }
 
     void operator()(asio::cancellation_type) const noexcept
     {
-        if (const auto alive = engine_.lock())
+        if (const auto alive = queue_.lock())
             alive->cancel(ticket_);
     }
 
 private:
-    std::weak_ptr<engine> engine_;
+    std::weak_ptr<Queue> queue_;
     std::uint64_t ticket_;
 };
 
-//! Starts a job. Keeps the engine's memory (not its threads), so that a deferred operation that is started
-//! after its store is gone ends with `errc::closed`.
-template <class Job>
+//! Starts an operation by submitting it to a queue: an engine, or a session's. Keeps the memory of the queue
+//! (an engine's threads, it does not), so that a deferred operation that is started after its store is gone
+//! ends with `errc::closed`.
+template <class Job, class Queue = engine>
 class initiation {
 public:
     using executor_type = asio::any_io_executor;
 
-    initiation(std::shared_ptr<engine> where, executor_type executor) noexcept
-        : engine_(std::move(where)), executor_(std::move(executor))
+    initiation(std::shared_ptr<Queue> where, executor_type executor) noexcept
+        : queue_(std::move(where)), executor_(std::move(executor))
     {
     }
 
@@ -215,22 +217,31 @@ public:
         using operation_type = operation<Job, std::decay_t<Handler>>;
         std::decay_t<Handler> owned(std::forward<Handler>(handler));
         auto& started = operation_type::make(std::move(owned), std::move(wanted), executor_, details);
-        started.ticket = engine_->next_ticket();
+        started.ticket = queue_->next_ticket();
         // The slot first: once submitted, the operation may complete on another thread at any time.
         auto slot = asio::get_associated_cancellation_slot(started.handler());
         try {
             if (slot.is_connected())
-                slot.template emplace<cancel_by_ticket>(engine_, started.ticket);
+                slot.template emplace<cancel_by_ticket<Queue>>(queue_, started.ticket);
         } catch (...) {
             started.discard();
             throw;
         }
-        engine_->submit(started);
+        queue_->submit(started);
     }
 
 private:
-    std::shared_ptr<engine> engine_;
+    std::shared_ptr<Queue> queue_;
     executor_type executor_;
 };
+
+//! Starts a call of the store.
+template <class Result, class Token>
+auto start_call(const std::shared_ptr<engine>& where, const asio::any_io_executor& executor,
+                call<Result> wanted, diagnostics* details, Token&& token)
+{
+    return asio::async_initiate<Token, void(std::error_code, Result)>(
+        initiation<call_job<Result>>(where, executor), token, std::move(wanted), details);
+}
 
 } // namespace waymark::detail

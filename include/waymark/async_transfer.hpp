@@ -1,0 +1,60 @@
+//! Export and import of whole stores for programs that run on Asio.
+#pragma once
+
+#include <waymark/async_store.hpp>
+#include <waymark/detail/session_calls.hpp>
+#include <waymark/transfer.hpp>
+
+#include <filesystem>
+#include <utility>
+
+namespace waymark {
+
+//! Writes one agent or all to a file of JSON Lines, in bounded memory (see `export_lines`). The file appears
+//! when it is whole. Holds one of the store's threads for reading while it runs.
+//! @par Handler signature
+//! `void(std::error_code, transfer_result)`
+//! @par Errors
+//! those of the store; `errc::io` if the file cannot be written
+template <detail::token_for<transfer_result> Token = detail::default_token>
+auto async_export_lines(async_store& store, std::filesystem::path file, export_options options,
+                        Token&& token = Token{})
+{
+    return detail::start_call(detail::engine_of(store), store.get_executor(),
+                              detail::export_file_call(std::move(file), std::move(options)), nullptr,
+                              std::forward<Token>(token));
+}
+template <detail::token_for<transfer_result> Token = detail::default_token>
+auto async_export_lines(async_store& store, std::filesystem::path file, export_options options,
+                        diagnostics& details, Token&& token = Token{})
+{
+    return detail::start_call(detail::engine_of(store), store.get_executor(),
+                              detail::export_file_call(std::move(file), std::move(options)), &details,
+                              std::forward<Token>(token));
+}
+
+//! Reads a file of JSON Lines, in bounded memory (see `import_lines`). Bad input changes nothing. Saves of
+//! the agents that it brings should not be made at the same time; all others go on beside it.
+//! @par Handler signature
+//! `void(std::error_code, transfer_result)`
+//! @par Errors
+//! `errc::invalid_argument` that names the line, `errc::unsupported_format`, `errc::conflict` (with
+//! `existing::fail`), `errc::io` if the file cannot be read, those of the store
+template <detail::token_for<transfer_result> Token = detail::default_token>
+auto async_import_lines(async_store& store, std::filesystem::path file, import_options options,
+                        Token&& token = Token{})
+{
+    return detail::start_call(detail::engine_of(store), store.get_executor(),
+                              detail::import_file_call(std::move(file), std::move(options)), nullptr,
+                              std::forward<Token>(token));
+}
+template <detail::token_for<transfer_result> Token = detail::default_token>
+auto async_import_lines(async_store& store, std::filesystem::path file, import_options options,
+                        diagnostics& details, Token&& token = Token{})
+{
+    return detail::start_call(detail::engine_of(store), store.get_executor(),
+                              detail::import_file_call(std::move(file), std::move(options)), &details,
+                              std::forward<Token>(token));
+}
+
+} // namespace waymark

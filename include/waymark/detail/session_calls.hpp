@@ -1,0 +1,56 @@
+//! What a session asks of its store: blocking functions, which run on the store's threads.
+#pragma once
+
+#include <waymark/detail/session_core.hpp>
+#include <waymark/diff.hpp>
+#include <waymark/history.hpp>
+#include <waymark/resume.hpp>
+#include <waymark/session_options.hpp>
+#include <waymark/store.hpp>
+#include <waymark/summary.hpp>
+#include <waymark/transfer.hpp>
+
+#include <filesystem>
+#include <string>
+
+namespace waymark::detail {
+
+resumed resume(store& from, const std::string& agent_id, const std::string& scope,
+               const resume_options& options);
+session_position position_of(const resumed& found);
+session_position position_of(const std::optional<checkpoint>& found);
+//! For `call_task`: a conversation that was repaired is not as it is stored.
+inline std::optional<checkpoint> loaded_by(const resumed& found)
+{
+    return found && found.unanswered_tool_calls().empty() ? std::optional(*found) : std::nullopt;
+}
+
+//! @throws waymark::error `not_found`
+checkpoint require_checkpoint(store& from, const std::string& agent_id, const std::string& scope,
+                              const std::string& id);
+//! The newest with that name.
+std::optional<checkpoint> latest_named(store& from, const std::string& agent_id, const std::string& scope,
+                                       const std::string& name);
+
+//! Starts another agent from a checkpoint, with the records of the steps up to it: what was done is not done
+//! again. @throws waymark::error `not_found`, `conflict` if the agent exists.
+checkpoint_key fork(store& in, const std::string& agent_id, const std::string& scope, const std::string& id,
+                    const std::string& new_agent);
+
+history read_history(store& from, const std::string& agent_id, const std::string& scope);
+checkpoint_diff diff(store& from, const std::string& agent_id, const std::string& scope,
+                     const std::string& before, const std::string& after);
+summary summarize(store& from, const std::string& agent_id, const std::string& scope);
+
+//! Begins a step, or finds that it is done. What it returns is pending only if the action is to be run now.
+//! @throws waymark::error `step_in_doubt`, and in an exclusive session `conflict` if the head was moved.
+step begin_step(store& in, const step& wanted, const step_options& options,
+                const std::optional<session_position>& exclusive);
+//! Records how a step that is in doubt ended. @throws waymark::error `not_found`, `conflict`
+void settle_step(store& in, const std::string& agent_id, const std::string& scope, const std::string& key,
+                 const boost::json::value& result);
+
+call<transfer_result> export_file_call(std::filesystem::path file, export_options options);
+call<transfer_result> import_file_call(std::filesystem::path file, import_options options);
+
+} // namespace waymark::detail

@@ -1,0 +1,143 @@
+//! What a session does, without Asio: a queue of things that it does one after the other.
+#pragma once
+
+#include <waymark/detail/hook_list.hpp>
+#include <waymark/detail/job.hpp>
+#include <waymark/hooks.hpp>
+#include <waymark/session_options.hpp>
+#include <waymark/store.hpp>
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+
+namespace waymark::detail {
+
+class session_core;
+
+//! How a session reaches its store and its executor. Functions that are handed over are called on the
+//! session's executor, one at a time, never from within the call.
+class session_link {
+public:
+    using when_saved = std::function<void(std::error_code, const std::string& details, const save_receipt&)>;
+    using when_called = std::function<void(std::error_code, const std::string& details)>;
+
+    virtual ~session_link() = default;
+    virtual void save(save_request wanted, when_saved done) = 0;
+    //! Runs a function with the store on one of its threads, in the order of the agent's writes if it writes.
+    //! It returns the checkpoint that it loaded, if any, so that its messages count as stored.
+    using store_function = std::function<std::optional<checkpoint>(store&)>;
+    virtual void call(job::kind what, std::string agent_id, store_function function, when_called done) = 0;
+    virtual void post(std::function<void()> function) = 0;
+};
+
+//! What the next save goes on from.
+struct session_position {
+    std::optional<std::string> parent; // the next save's parent
+    std::optional<std::string> head;   // what the store's head is expected to be
+    std::int64_t sequence = 0;         // the head's
+    std::optional<std::string> before; // what the last save had as its parent, should it be repeated
+};
+
+//! One thing that a session does when its turn has come.
+class session_task : public ending<completion> {
+public:
+    //! Whether there is anything to do. Otherwise it is completed without standing in the queue.
+    virtual bool is_wanted(const session_core&) { return true; }
+    //! On the session's executor. Ends, then or later, with `session_core::finish`.
+    virtual void begin(const std::shared_ptr<session_core>& session) = 0;
+
+protected:
+    session_task() = default;
+    ~session_task() = default;
+};
+
+//! The queue, the hooks and the position of a session. All members may be called from any thread but those
+//! for tasks, which are called on the session's executor.
+class session_core : public std::enable_shared_from_this<session_core> {
+public:
+    //! @throws waymark::error `invalid_argument` if agent or scope cannot be stored.
+    session_core(std::string agent_id, session_options options, std::unique_ptr<session_link> link);
+
+    const std::string& agent_id() const noexcept { return agent_id_; }
+    const session_options& options() const noexcept { return options_; }
+    waymark::strategy strategy() const;
+    void set_strategy(waymark::strategy next);
+    session_position position() const;
+
+    using before_save_hooks = hook_list<pending_save&>;
+    using saved_hooks = hook_list<const checkpoint_saved&>;
+    using error_hooks = hook_list<const session_error&>;
+    const std::shared_ptr<before_save_hooks> before_save = std::make_shared<before_save_hooks>();
+    const std::shared_ptr<saved_hooks> on_checkpoint = std::make_shared<saved_hooks>();
+    const std::shared_ptr<error_hooks> on_error = std::make_shared<error_hooks>();
+
+    // A queue for `initiation`.
+
+    std::uint64_t next_ticket() noexcept;
+    void submit(session_task& submitted) noexcept;
+    void cancel(std::uint64_t ticket) noexcept;
+    //! What waits is completed with `operation_aborted`; hooks are not called any more. What has begun goes
+    //! on.
+    void close() noexcept;
+
+    // For tasks.
+
+    session_link& link() noexcept { return *link_; }
+    //! The queue moves on; then the task is completed.
+    void finish(session_task& task) noexcept;
+    void move_to(session_position next);
+
+    //! The save of a task: asks the hooks, saves, tells the hooks. `done` is told how it ended just before
+    //! hooks and the end of the task.
+    class save_end {
+    public:
+        std::error_code code;
+        std::string details;
+        std::optional<checkpoint> saved; // none if it failed or was vetoed
+        save_receipt receipt;
+        bool vetoed = false;
+    };
+    using when_ended = std::function<void(save_end&)>;
+    void save(session_task& task, checkpoint draft, std::optional<std::string> parent, when_ended done);
+
+    // Steps that are being made; one key at a time.
+
+    bool enter_step(const std::string& key);
+    void leave_step(const std::string& key) noexcept;
+
+private:
+    void pump() noexcept;
+    void settle_position(std::function<void()> then);
+    void begin_save(session_task& task, checkpoint draft, std::optional<std::string> parent, when_ended done);
+    bool ask_hooks(checkpoint& draft, std::string& veto);
+    void saved(session_task& task, const checkpoint& draft, save_end end, const when_ended& done);
+    void explain_conflict(session_task& task, save_end end, when_ended done);
+    void end_save(session_task& task, save_end end, const when_ended& done);
+    void report(session_error::source where, std::error_code code, const std::string& message) noexcept;
+    void report_hook(const char* which) noexcept;
+    void prune_if_due();
+
+    const std::string agent_id_;
+    const session_options options_;
+    const std::unique_ptr<session_link> link_;
+
+    mutable std::mutex mutex_; // guards what follows
+    waymark::strategy strategy_;
+    session_position position_;
+    std::optional<std::string> doubtful_save_; // it may or may not have become the head
+    std::deque<session_task*> queue_;
+    bool busy_ = false; // a task has begun, or is about to
+    bool closed_ = false;
+    std::uint64_t last_ticket_ = 0;
+    std::size_t saves_since_prune_ = 0;
+    bool pruning_ = false;
+    std::set<std::string> running_steps_;
+};
+
+} // namespace waymark::detail

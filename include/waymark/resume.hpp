@@ -1,0 +1,72 @@
+//! How a session resumes, and what it resumed from.
+#pragma once
+
+#include <waymark/checkpoint.hpp>
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace waymark {
+
+class resume_options {
+public:
+    resume_options() = default;
+
+    //! Tool calls without a result are answered with an "interrupted" result before the conversation is
+    //! handed out: most model APIs refuse a conversation with an unanswered call.
+    resume_options& repair() &;
+    resume_options&& repair() &&;
+    //! The same, with this text as the result.
+    resume_options& repair(std::string text) &;
+    resume_options&& repair(std::string text) &&;
+    //! If the head is damaged, goes on from the newest checkpoint that can be read. Without it, a damaged
+    //! head is `errc::corrupt`.
+    resume_options& fall_back() & noexcept;
+    resume_options&& fall_back() && noexcept;
+
+    bool repairs() const noexcept { return repair_; }
+    const std::optional<std::string>& repair_text() const noexcept { return repair_text_; }
+    bool falls_back() const noexcept { return fall_back_; }
+
+private:
+    bool repair_ = false;
+    std::optional<std::string> repair_text_;
+    bool fall_back_ = false;
+};
+
+//! The checkpoint to go on from, or nothing if the agent has none; to be used like a
+//! `std::optional<checkpoint>`. Says what was done to get there.
+class resumed {
+public:
+    //! Nothing to resume.
+    resumed() = default;
+    resumed(checkpoint found, std::vector<tool_call> unanswered, std::vector<checkpoint_header> passed_over)
+        : checkpoint_(std::move(found)),
+          unanswered_(std::move(unanswered)),
+          passed_over_(std::move(passed_over))
+    {
+    }
+
+    explicit operator bool() const noexcept { return checkpoint_.has_value(); }
+    bool has_value() const noexcept { return checkpoint_.has_value(); }
+    //! @pre it has a value
+    const checkpoint& operator*() const noexcept { return *checkpoint_; }
+    const checkpoint* operator->() const noexcept { return &*checkpoint_; }
+    //! @throws std::bad_optional_access if it has none.
+    const checkpoint& value() const { return checkpoint_.value(); }
+
+    //! The tool calls that had no result when the checkpoint was saved; with `repair` they have one now.
+    const std::vector<tool_call>& unanswered_tool_calls() const noexcept { return unanswered_; }
+    //! Newer checkpoints that are damaged and were passed over, newest first; `damage()` says how. Not empty
+    //! only with `fall_back`.
+    const std::vector<checkpoint_header>& passed_over() const noexcept { return passed_over_; }
+
+private:
+    std::optional<checkpoint> checkpoint_;
+    std::vector<tool_call> unanswered_;
+    std::vector<checkpoint_header> passed_over_;
+};
+
+} // namespace waymark

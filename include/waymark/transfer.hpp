@@ -1,0 +1,109 @@
+//! Export and import of checkpoints and steps, between stores of any kind.
+#pragma once
+
+#include <waymark/store.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <iosfwd>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace waymark {
+
+//! How far an export or import is, and at the end how much it was.
+class transfer_result {
+public:
+    transfer_result() = default;
+    transfer_result(std::uint64_t checkpoints, std::uint64_t steps, std::uint64_t skipped) noexcept
+        : checkpoints_(checkpoints), steps_(steps), skipped_(skipped)
+    {
+    }
+
+    //! Checkpoints that were written out, or that are new or changed in the store.
+    std::uint64_t checkpoints() const noexcept { return checkpoints_; }
+    //! Steps, likewise.
+    std::uint64_t steps() const noexcept { return steps_; }
+    //! Checkpoints and steps that an import left as they are in the store.
+    std::uint64_t skipped() const noexcept { return skipped_; }
+
+    friend bool operator==(const transfer_result&, const transfer_result&) = default;
+
+private:
+    std::uint64_t checkpoints_ = 0;
+    std::uint64_t steps_ = 0;
+    std::uint64_t skipped_ = 0;
+};
+
+//! Called on the thread that transfers, now and then and once at the end. It must not call the store.
+using transfer_callback = std::function<void(const transfer_result&)>;
+
+class export_options {
+public:
+    //! All agents.
+    export_options() = default;
+
+    //! Just this one.
+    export_options& of_agent(std::string agent_id) &;
+    export_options&& of_agent(std::string agent_id) &&;
+    export_options& with_progress(transfer_callback progress) &;
+    export_options&& with_progress(transfer_callback progress) &&;
+
+    const std::optional<std::string>& agent() const noexcept { return agent_; }
+    const transfer_callback& progress() const noexcept { return progress_; }
+
+private:
+    std::optional<std::string> agent_;
+    transfer_callback progress_;
+};
+
+//! What an import does with a checkpoint or step that the store has with other content. One with the same
+//! content is always left as it is.
+enum class existing { skip, replace, fail };
+
+class import_options {
+public:
+    import_options() = default;
+
+    //! `existing::skip` unless told.
+    import_options& when_exists(existing what) & noexcept;
+    import_options&& when_exists(existing what) && noexcept;
+    //! Everything becomes this agent's. An input with several agents is refused then.
+    import_options& as_agent(std::string agent_id) &;
+    import_options&& as_agent(std::string agent_id) &&;
+    import_options& with_progress(transfer_callback progress) &;
+    import_options&& with_progress(transfer_callback progress) &&;
+
+    existing when_exists() const noexcept { return existing_; }
+    const std::optional<std::string>& agent() const noexcept { return agent_; }
+    const transfer_callback& progress() const noexcept { return progress_; }
+
+private:
+    existing existing_ = existing::skip;
+    std::optional<std::string> agent_;
+    transfer_callback progress_;
+};
+
+//! Writes checkpoints, pins and steps as JSON Lines: one line for each, and a line at the end that tells a
+//! whole export from a cut one. A line has the messages that the line before it does not have, so that an
+//! export takes space and memory for what is new. docs/format.md describes it.
+//! @throws waymark::error that of the store, or `io` if the stream fails.
+transfer_result export_lines(store& from, std::ostream& to, const export_options& options = {});
+
+//! Reads what `export_lines` wrote. Everything is checked before anything is written: bad input changes
+//! nothing, and the error names the line. Ids, parents, names, times, order, pins and steps are kept;
+//! sequences are the store's. Importing twice is the same as once. Other writers of the store get their turn
+//! between batches.
+//! @pre the stream can be read twice (`seekg`)
+//! @throws waymark::error `invalid_argument`, `unsupported_format`, `conflict` (with `existing::fail`), or
+//! that of the store.
+transfer_result import_lines(store& into, std::istream& from, const import_options& options = {});
+
+//! The same as one JSON document in which each checkpoint is whole: for other programs, and short histories.
+std::string export_json(store& from, const export_options& options = {});
+//! Reads what `export_json` wrote, or an export of Breakpilot (an array), which needs `as_agent`. The error
+//! names the entry.
+transfer_result import_json(store& into, std::string_view json, const import_options& options = {});
+
+} // namespace waymark

@@ -1,0 +1,241 @@
+#include "../backends/files.hpp"
+#include "transfer_lines.hpp"
+
+#include <waymark/detail/session_calls.hpp>
+#include <waymark/transfer.hpp>
+
+#include <boost/json/serialize.hpp>
+
+#include <fcntl.h>
+#include <fstream>
+#include <map>
+#include <ostream>
+
+namespace waymark {
+
+namespace json = boost::json;
+
+export_options& export_options::of_agent(std::string agent_id) &
+{
+    validate_id(agent_id, "the agent id");
+    agent_ = std::move(agent_id);
+    return *this;
+}
+
+export_options&& export_options::of_agent(std::string agent_id) &&
+{
+    return std::move(of_agent(std::move(agent_id)));
+}
+
+export_options& export_options::with_progress(transfer_callback progress) &
+{
+    progress_ = std::move(progress);
+    return *this;
+}
+
+export_options&& export_options::with_progress(transfer_callback progress) &&
+{
+    return std::move(with_progress(std::move(progress)));
+}
+
+namespace {
+
+//! Goes through agents, checkpoints (oldest first) and steps, and holds only some of them at a time.
+class exporter {
+public:
+    virtual ~exporter() = default;
+
+    transfer_result run(store& from, const export_options& options)
+    {
+        if (options.agent()) {
+            export_agent(from, *options.agent(), options.progress());
+        } else {
+            constexpr std::size_t agents_at_a_time = 1000;
+            std::string last;
+            for (;;) {
+                const auto agents = from.list_agents(last, agents_at_a_time);
+                for (const auto& agent_id : agents)
+                    export_agent(from, agent_id, options.progress());
+                if (agents.size() < agents_at_a_time)
+                    break;
+                last = agents.back();
+            }
+        }
+        if (options.progress())
+            options.progress()(done());
+        return done();
+    }
+
+protected:
+    virtual void write(const checkpoint& value, bool pinned) = 0;
+    virtual void write(const step& value) = 0;
+    transfer_result done() const noexcept { return {checkpoints_, steps_, 0}; }
+
+private:
+    void export_agent(store& from, const std::string& agent_id, const transfer_callback& progress)
+    {
+        constexpr std::size_t headers_at_a_time = 256;
+        auto wanted = query(agent_id).oldest_first().limit(headers_at_a_time);
+        for (;;) {
+            const auto headers = from.list(wanted);
+            for (auto some = headers.begin(); some != headers.end();) {
+                some = export_some(from, wanted, some, headers.end());
+                if (progress)
+                    progress(done());
+            }
+            if (headers.size() < headers_at_a_time)
+                break;
+        }
+        for (const auto& record : from.load_steps(step_query(agent_id))) {
+            write(record);
+            ++steps_;
+        }
+    }
+
+    using position = std::vector<checkpoint_header>::const_iterator;
+
+    //! As many as hold about so much that they do not share. `wanted` then goes on behind them.
+    position export_some(store& from, query& wanted, position begin, position end)
+    {
+        constexpr std::uint64_t about_bytes = 16'000'000;
+        auto stop = begin;
+        for (std::uint64_t bytes = 0; stop != end && bytes < about_bytes; ++stop)
+            bytes += stop->stored_bytes();
+        std::map<checkpoint_key, bool> pinned;
+        for (auto one = begin; one != stop; ++one)
+            pinned.emplace(one->key(), one->pinned());
+        auto some = wanted;
+        for (const auto& value : from.load_all(some.limit(static_cast<std::size_t>(stop - begin)))) {
+            const auto found = pinned.find(value.key());
+            if (found == pinned.end())
+                continue; // behind those that were listed: others are gone meanwhile, and its turn comes
+            write(value, found->second);
+            ++checkpoints_;
+        }
+        wanted.after(cursor(*std::prev(stop)));
+        return stop;
+    }
+
+    std::uint64_t checkpoints_ = 0;
+    std::uint64_t steps_ = 0;
+};
+
+class lines_exporter final : public exporter {
+public:
+    explicit lines_exporter(std::ostream& to) : to_(to) { put(detail::line_writer::first_line()); }
+
+    void finish(const transfer_result& all)
+    {
+        put(detail::line_writer::last_line(all.checkpoints(), all.steps()));
+        to_.flush();
+        require_stream();
+    }
+
+private:
+    void write(const checkpoint& value, bool pinned) override { put(lines_.line_of(value, pinned)); }
+    void write(const step& value) override { put(detail::line_writer::line_of(value)); }
+
+    void put(const std::string& line)
+    {
+        to_ << line << '\n';
+        require_stream();
+    }
+
+    void require_stream() const
+    {
+        if (!to_)
+            throw error(errc::io, "the export cannot be written (is the disk full?)");
+    }
+
+    std::ostream& to_;
+    detail::line_writer lines_;
+};
+
+class document_exporter final : public exporter {
+public:
+    std::string take_text() &&
+    {
+        return R"({"waymark_export":1,"checkpoints":[)" + checkpoints_ + R"(],"pins":[)" + pins_ +
+               R"(],"steps":[)" + steps_ + "]}";
+    }
+
+private:
+    static void append(std::string& list, const json::value& value)
+    {
+        if (!list.empty())
+            list += ',';
+        list += json::serialize(value);
+    }
+
+    void write(const checkpoint& value, bool pinned) override
+    {
+        append(checkpoints_, json::value_from(value));
+        if (pinned)
+            append(pins_, {{"agent_id", value.agent_id()}, {"scope", value.scope()}, {"id", value.id()}});
+    }
+    void write(const step& value) override { append(steps_, json::value_from(value)); }
+
+    std::string checkpoints_;
+    std::string pins_;
+    std::string steps_;
+};
+
+} // namespace
+
+transfer_result export_lines(store& from, std::ostream& to, const export_options& options)
+{
+    lines_exporter lines(to);
+    const auto all = lines.run(from, options);
+    lines.finish(all);
+    return all;
+}
+
+std::string export_json(store& from, const export_options& options)
+{
+    document_exporter document;
+    document.run(from, options);
+    return std::move(document).take_text();
+}
+
+namespace detail {
+
+namespace {
+
+transfer_result export_file(store& from, const std::filesystem::path& file, const export_options& options)
+{
+    // Aside first: under its name there is never half an export.
+    auto aside = file;
+    aside += "." + random_id() + ".tmp";
+    try {
+        files::make_private_file(aside);
+        transfer_result result;
+        {
+            std::ofstream to(aside, std::ios::binary);
+            result = export_lines(from, to, options);
+        }
+        files::sync_file(files::open(aside, O_RDONLY), aside);
+        std::error_code failure;
+        std::filesystem::rename(aside, file, failure);
+        if (failure)
+            files::fail(file, "written", failure.value());
+        files::sync_folder(file.has_parent_path() ? file.parent_path() : std::filesystem::path("."));
+        return result;
+    } catch (...) {
+        std::error_code ignored;
+        std::filesystem::remove(aside, ignored);
+        throw;
+    }
+}
+
+} // namespace
+
+call<transfer_result> export_file_call(std::filesystem::path file, export_options options)
+{
+    return {job::kind::read, {}, [file = std::move(file), options = std::move(options)](store& from) {
+                return export_file(from, file, options);
+            }};
+}
+
+} // namespace detail
+
+} // namespace waymark

@@ -1,0 +1,213 @@
+#include "../values/text.hpp"
+#include "../values/timestamp.hpp"
+
+#include <waymark/detail/session_calls.hpp>
+
+#include <algorithm>
+#include <unordered_set>
+
+namespace waymark::detail {
+
+namespace {
+
+constexpr std::size_t page_size = 1000;
+
+//! Visits all headers of a query page by page, so that no list is longer than a page.
+template <class Visit>
+void for_each_header(store& from, query wanted, Visit visit)
+{
+    wanted.limit(page_size);
+    for (;;) {
+        const auto page = from.list(wanted);
+        for (const auto& header : page)
+            visit(header);
+        if (page.size() < page_size)
+            return;
+        wanted.after(cursor(page.back()));
+    }
+}
+
+} // namespace
+
+checkpoint require_checkpoint(store& from, const std::string& agent_id, const std::string& scope,
+                              const std::string& id)
+{
+    auto found = from.load(agent_id, scope, id);
+    if (!found)
+        throw error(errc::not_found, "agent " + detail::quoted(agent_id) + " has no checkpoint " +
+                                         detail::quoted(id) +
+                                         (scope.empty() ? "" : " in scope " + detail::quoted(scope)));
+    return std::move(*found);
+}
+
+std::optional<checkpoint> latest_named(store& from, const std::string& agent_id, const std::string& scope,
+                                       const std::string& name)
+{
+    auto found = from.load_all(query(agent_id).scope(scope).named(name).limit(1));
+    return found.empty() ? std::nullopt : std::optional(std::move(found.front()));
+}
+
+history read_history(store& from, const std::string& agent_id, const std::string& scope)
+{
+    std::vector<checkpoint_header> all;
+    for_each_header(from, query(agent_id).scope(scope).oldest_first(),
+                    [&](const checkpoint_header& header) { all.push_back(header); });
+    return history(std::move(all));
+}
+
+checkpoint_diff diff(store& from, const std::string& agent_id, const std::string& scope,
+                     const std::string& before, const std::string& after)
+{
+    return {require_checkpoint(from, agent_id, scope, before),
+            require_checkpoint(from, agent_id, scope, after)};
+}
+
+summary summarize(store& from, const std::string& agent_id, const std::string& scope)
+{
+    summary result;
+    std::uint64_t content = 0;
+    for_each_header(from, query(agent_id).oldest_first(), [&](const checkpoint_header& header) {
+        content += header.content_bytes();
+        if (header.scope() == scope)
+            result.add(header);
+    });
+    result.set_bytes(content, from.stats(agent_id).bytes);
+    return result;
+}
+
+// Forks
+
+namespace {
+
+//! The steps that a checkpoint builds on: those that were made on it or on what it was made from, and those
+//! from before the first checkpoint.
+std::vector<step> steps_up_to(store& from, const checkpoint& target)
+{
+    std::unordered_set<std::string> ancestors;
+    const auto all = read_history(from, target.agent_id(), target.scope());
+    for (const auto* point : all.path_to(target.id()))
+        ancestors.insert(point->id());
+    auto steps = from.load_steps(step_query(target.agent_id()).scope(target.scope()));
+    std::erase_if(steps, [&](const step& one) {
+        return one.checkpoint_id() && !ancestors.contains(*one.checkpoint_id());
+    });
+    return steps;
+}
+
+} // namespace
+
+checkpoint_key fork(store& in, const std::string& agent_id, const std::string& scope, const std::string& id,
+                    const std::string& new_agent)
+{
+    validate_id(new_agent, "the new agent id");
+    const auto target = require_checkpoint(in, agent_id, scope, id);
+    std::vector<step_request> steps;
+    for (auto& one : steps_up_to(in, target))
+        steps.push_back(step_request(one.with_agent(new_agent), true).restored());
+
+    const auto exists = [&] {
+        throw error(errc::conflict,
+                    "agent " + detail::quoted(new_agent) + " exists; choose another id, or erase it");
+    };
+    if (in.count(query(new_agent).limit(1)) != 0)
+        exists();
+    const auto there = in.load_steps(step_query(new_agent)).size();
+    // The steps first: a fork that was interrupted must not make side effects again that are known. Steps
+    // that are there already are those of an earlier attempt.
+    for (const auto& outcome : in.put_steps(steps)) {
+        if (outcome.code() == errc::conflict)
+            exists();
+        outcome.value_or_throw();
+    }
+    if (there > steps.size())
+        exists();
+    auto first = target;
+    // The parent is of the other agent: this one begins here, and still tells where it comes from.
+    first.with_agent(new_agent).with_id(random_id()).with_parent(id).with_created_at(now());
+    in.save(first, save_options().create_only().expect_head(std::nullopt));
+    return first.key();
+}
+
+// Steps
+
+namespace {
+
+std::optional<step> find_step(store& in, const step& wanted)
+{
+    auto found = in.load_steps(step_query(wanted.agent_id()).scope(wanted.scope()).key(wanted.key()));
+    return found.empty() ? std::nullopt : std::optional(std::move(found.front()));
+}
+
+void put_step(store& in, const step& wanted, bool create_only)
+{
+    const step_request request(wanted, create_only);
+    in.put_steps(std::span(&request, 1)).at(0).value_or_throw();
+}
+
+[[noreturn]] void fail_in_doubt(const step& begun)
+{
+    throw error(errc::step_in_doubt,
+                "step " + detail::quoted(begun.key()) + " of agent " + detail::quoted(begun.agent_id()) +
+                    " began at " + to_rfc3339(begun.started_at()) +
+                    (begun.checkpoint_id() ? " on checkpoint " + detail::quoted(*begun.checkpoint_id())
+                                           : std::string(" before the first checkpoint")) +
+                    "; look whether it took effect, then call async_settle_step (it did) or "
+                    "async_forget_step (it did not). If running it twice does no harm, pass "
+                    "step_options().safe_to_repeat()");
+}
+
+void require_head(store& in, const step& wanted, const session_position& position)
+{
+    const auto head = in.list(query(wanted.agent_id()).scope(wanted.scope()).limit(1));
+    const auto id = head.empty() ? std::nullopt : std::optional(head.front().id());
+    if (id != position.head)
+        throw error(errc::conflict, "another writer moved the head of agent " +
+                                        detail::quoted(wanted.agent_id()) + " to " +
+                                        (id ? detail::quoted(*id) : std::string("nothing")) + "; step " +
+                                        detail::quoted(wanted.key()) +
+                                        " was not begun; async_resume() loads what is there now");
+}
+
+} // namespace
+
+step begin_step(store& in, const step& wanted, const step_options& options,
+                const std::optional<session_position>& exclusive)
+{
+    const auto decide = [&](const step& found) {
+        if (!found.done() && !options.is_safe_to_repeat())
+            fail_in_doubt(found);
+        return found;
+    };
+    if (exclusive)
+        require_head(in, wanted, *exclusive);
+    if (const auto found = find_step(in, wanted))
+        return decide(*found);
+    try {
+        put_step(in, wanted, true);
+        return wanted;
+    } catch (const error& failure) {
+        if (failure.code() == errc::conflict) // someone else began it just now
+            if (const auto found = find_step(in, wanted))
+                return decide(*found);
+        if (failure.code() != errc::not_found)
+            throw;
+    }
+    // The checkpoint that the session stands on was erased. The step is as good without.
+    const auto unattached = step(wanted).with_checkpoint(std::nullopt);
+    put_step(in, unattached, true);
+    return unattached;
+}
+
+void settle_step(store& in, const std::string& agent_id, const std::string& scope, const std::string& key,
+                 const boost::json::value& result)
+{
+    auto found = find_step(in, step(agent_id, scope, key));
+    if (!found)
+        throw error(errc::not_found,
+                    "agent " + detail::quoted(agent_id) + " has no step " + detail::quoted(key));
+    if (found->done() && *found->result() != result)
+        throw error(errc::conflict, "step " + detail::quoted(key) + " is done, with another result");
+    put_step(in, found->with_result(result), false);
+}
+
+} // namespace waymark::detail

@@ -1,0 +1,413 @@
+#include "../values/text.hpp"
+#include "../values/timestamp.hpp"
+
+#include <waymark/detail/session_core.hpp>
+
+#include <algorithm>
+
+namespace waymark::detail {
+
+namespace {
+
+constexpr std::string_view writer_member = "writer";
+
+//! "checkpoint 'c9' (#9, iteration 4, saved at …, by 'host-2')"
+std::string describe(const checkpoint_header& head)
+{
+    auto text = "checkpoint " + detail::quoted(head.id()) + " (#" + std::to_string(head.sequence());
+    if (!head.name().empty())
+        text += ", " + detail::quoted(head.name());
+    text += ", iteration " + std::to_string(head.iteration()) + ", saved at " + to_rfc3339(head.created_at());
+    if (const auto* writer = head.metadata().if_contains(writer_member);
+        writer != nullptr && writer->is_string())
+        text += " by " + detail::quoted(std::string_view(writer->get_string()));
+    return text + ")";
+}
+
+std::optional<checkpoint_header> head_of(store& from, const std::string& agent_id, const std::string& scope)
+{
+    auto newest = from.list(query(agent_id).scope(scope).limit(1));
+    return newest.empty() ? std::nullopt : std::optional(std::move(newest.front()));
+}
+
+} // namespace
+
+session_core::session_core(std::string agent_id, session_options options, std::unique_ptr<session_link> link)
+    : agent_id_(std::move(agent_id)),
+      options_(std::move(options)),
+      link_(std::move(link)),
+      strategy_(options_.strategy())
+{
+    validate_id(agent_id_, "the agent id");
+    validate_label(options_.scope(), "the scope");
+}
+
+waymark::strategy session_core::strategy() const
+{
+    const std::lock_guard lock(mutex_);
+    return strategy_;
+}
+
+void session_core::set_strategy(waymark::strategy next)
+{
+    const std::lock_guard lock(mutex_);
+    strategy_ = std::move(next);
+}
+
+session_position session_core::position() const
+{
+    const std::lock_guard lock(mutex_);
+    return position_;
+}
+
+void session_core::move_to(session_position next)
+{
+    const std::lock_guard lock(mutex_);
+    position_ = std::move(next);
+    doubtful_save_.reset();
+}
+
+// The queue
+
+std::uint64_t session_core::next_ticket() noexcept
+{
+    const std::lock_guard lock(mutex_);
+    return ++last_ticket_;
+}
+
+void session_core::submit(session_task& submitted) noexcept
+try {
+    if (!submitted.is_wanted(*this))
+        return submitted.complete();
+    {
+        const std::lock_guard lock(mutex_);
+        if (closed_)
+            submitted.fail(errc::closed, "the session was destroyed");
+        else if (queue_.size() >= options_.max_pending())
+            submitted.fail(errc::overloaded, std::to_string(queue_.size()) +
+                                                 " operations wait in the session of agent " +
+                                                 detail::quoted(agent_id_) +
+                                                 "; await them, or raise session_options::with_max_pending");
+        else {
+            queue_.push_back(&submitted);
+            if (std::exchange(busy_, true))
+                return;
+        }
+    }
+    if (submitted.code())
+        submitted.complete();
+    else
+        link_->post([self = shared_from_this()] { self->pump(); });
+} catch (...) {
+    std::string details;
+    const auto code = current_failure(job::kind::read, details);
+    {
+        const std::lock_guard lock(mutex_);
+        std::erase(queue_, &submitted);
+        busy_ = false;
+    }
+    submitted.fail(code, std::move(details));
+    submitted.complete();
+}
+
+void session_core::cancel(std::uint64_t ticket) noexcept
+{
+    session_task* found = nullptr;
+    {
+        const std::lock_guard lock(mutex_);
+        const auto where = std::find_if(queue_.begin(), queue_.end(), [ticket](const session_task* task) {
+            return task->ticket == ticket;
+        });
+        if (where == queue_.end())
+            return; // it has begun, and ends with its outcome
+        found = *where;
+        queue_.erase(where);
+    }
+    found->abort();
+    found->complete();
+}
+
+void session_core::close() noexcept
+{
+    std::deque<session_task*> left;
+    {
+        const std::lock_guard lock(mutex_);
+        closed_ = true;
+        left.swap(queue_);
+    }
+    before_save->clear();
+    on_checkpoint->clear();
+    on_error->clear();
+    for (auto* task : left) {
+        task->abort();
+        task->complete();
+    }
+}
+
+void session_core::pump() noexcept
+{
+    session_task* next = nullptr;
+    {
+        const std::lock_guard lock(mutex_);
+        if (queue_.empty()) {
+            busy_ = false;
+            return;
+        }
+        next = queue_.front();
+        queue_.pop_front();
+    }
+    try {
+        next->begin(shared_from_this());
+    } catch (...) {
+        std::string details;
+        const auto code = current_failure(job::kind::read, details);
+        next->fail(code, std::move(details));
+        finish(*next);
+    }
+}
+
+void session_core::finish(session_task& task) noexcept
+{
+    // In a turn of its own: whoever is called meanwhile, a hook say, only finds a queue to stand in.
+    link_->post([self = shared_from_this()] { self->pump(); });
+    task.complete();
+}
+
+// Saves
+
+void session_core::save(session_task& task, checkpoint draft, std::optional<std::string> parent,
+                        when_ended done)
+{
+    settle_position([this, self = shared_from_this(), &task, draft = std::move(draft),
+                     parent = std::move(parent), done = std::move(done)] {
+        try {
+            begin_save(task, draft, parent, done);
+        } catch (...) {
+            save_end end;
+            end.code = current_failure(job::kind::read, end.details);
+            end_save(task, std::move(end), done);
+        }
+    });
+}
+
+//! After a save with an unknown outcome, looks whether it became the head.
+void session_core::settle_position(std::function<void()> then)
+{
+    std::optional<std::string> doubtful;
+    {
+        const std::lock_guard lock(mutex_);
+        doubtful = doubtful_save_;
+    }
+    if (!doubtful)
+        return then();
+    const auto head = std::make_shared<std::optional<checkpoint_header>>();
+    link_->call(
+        job::kind::read, agent_id_,
+        [this, self = shared_from_this(), head](store& from) {
+            *head = head_of(from, agent_id_, options_.scope());
+            return std::nullopt;
+        },
+        [this, self = shared_from_this(), head, doubtful, then](std::error_code code, const std::string&) {
+            if (!code) {
+                const std::lock_guard lock(mutex_);
+                if (*head && (*head)->id() == *doubtful)
+                    position_ = {(*head)->id(), (*head)->id(), (*head)->sequence(), (*head)->parent_id()};
+                doubtful_save_.reset();
+            }
+            then(); // if the store cannot be read, the save says so
+        });
+}
+
+void session_core::begin_save(session_task& task, checkpoint draft, std::optional<std::string> parent,
+                              when_ended done)
+{
+    std::string veto;
+    if (!ask_hooks(draft, veto)) {
+        save_end end;
+        end.vetoed = true;
+        end.details = std::move(veto);
+        return end_save(task, std::move(end), done);
+    }
+    const auto from = position();
+    // What comes from elsewhere is not taken for the session's own.
+    if (draft.agent_id() != agent_id_)
+        throw error(errc::invalid_argument, "the draft is of agent " + detail::quoted(draft.agent_id()) +
+                                                ", the session of " + detail::quoted(agent_id_));
+    if (!draft.scope().empty() && draft.scope() != options_.scope())
+        throw error(errc::invalid_argument, "the draft is of scope " + detail::quoted(draft.scope()) +
+                                                ", the session of " + detail::quoted(options_.scope()));
+    // A caller that did not learn how its last save ended may repeat it.
+    const bool is_repetition = !parent && draft.id() == from.parent;
+    draft.with_agent(agent_id_)
+        .with_scope(options_.scope())
+        .with_parent(parent          ? parent
+                     : is_repetition ? from.before
+                                     : from.parent);
+    if (!options_.writer().empty())
+        draft.with_metadata(writer_member, options_.writer());
+    save_options conditions;
+    conditions.create_only(); // a session adds to its history, and never changes it
+    if (options_.is_exclusive())
+        conditions.expect_head(from.head);
+    link_->save({draft, std::move(conditions)},
+                [this, self = shared_from_this(), &task, draft, done = std::move(done)](
+                    std::error_code code, const std::string& details, const save_receipt& receipt) {
+                    save_end end;
+                    end.code = code;
+                    end.details = details;
+                    end.receipt = receipt;
+                    saved(task, draft, std::move(end), done);
+                });
+}
+
+bool session_core::ask_hooks(checkpoint& draft, std::string& veto)
+{
+    bool go_on = true;
+    before_save->for_each([&](const before_save_hooks::hook& hook) {
+        pending_save pending(draft);
+        try {
+            hook(pending);
+        } catch (...) {
+            report_hook("before_save"); // what it did to the draft is not used
+            return true;
+        }
+        if (pending.veto()) {
+            veto = *pending.veto();
+            go_on = false;
+            return false;
+        }
+        draft = std::move(pending.checkpoint());
+        return true;
+    });
+    return go_on;
+}
+
+void session_core::saved(session_task& task, const checkpoint& draft, save_end end, const when_ended& done)
+{
+    if (end.code == errc::conflict && options_.is_exclusive())
+        return explain_conflict(task, std::move(end), done);
+    {
+        const std::lock_guard lock(mutex_);
+        if (end.code == errc::outcome_unknown)
+            doubtful_save_ = draft.id();
+        if (!end.code) {
+            end.saved = draft;
+            end.saved->with_sequence(end.receipt.sequence());
+            // A repetition of an earlier save moves nothing.
+            if (end.receipt.sequence() > position_.sequence)
+                position_ = {draft.id(), draft.id(), end.receipt.sequence(), draft.parent_id()};
+        }
+    }
+    end_save(task, std::move(end), done);
+}
+
+//! Says who moved the head.
+void session_core::explain_conflict(session_task& task, save_end end, when_ended done)
+{
+    const auto head = std::make_shared<std::optional<checkpoint_header>>();
+    const auto ended = std::make_shared<save_end>(std::move(end));
+    link_->call(
+        job::kind::read, agent_id_,
+        [this, self = shared_from_this(), head](store& from) {
+            *head = head_of(from, agent_id_, options_.scope());
+            return std::nullopt;
+        },
+        [this, self = shared_from_this(), &task, head, ended, done](std::error_code code,
+                                                                    const std::string&) {
+            const auto expected = position().head;
+            const auto found = *head ? std::optional((*head)->id()) : std::nullopt;
+            if (!code && found != expected)
+                ended->details = "another writer moved the head of agent " + detail::quoted(agent_id_) +
+                                 ": it is " + (*head ? describe(**head) : "gone") +
+                                 ", and this session went on from " +
+                                 (expected ? detail::quoted(*expected) : "nothing") +
+                                 "; async_resume() loads what is there now";
+            end_save(task, std::move(*ended), done);
+        });
+}
+
+void session_core::end_save(session_task& task, save_end end, const when_ended& done)
+{
+    done(end);
+    if (end.code)
+        report(session_error::source::save, end.code, end.details);
+    if (!end.saved)
+        return finish(task);
+    const checkpoint_saved event(checkpoint_header(*end.saved).with_stored_bytes(end.receipt.bytes_written()),
+                                 end.receipt);
+    prune_if_due();
+    // The queue first, so that hooks may call the session; the task last, so that whoever awaits it finds
+    // that the hooks have run.
+    link_->post([self = shared_from_this()] { self->pump(); });
+    on_checkpoint->for_each([&](const saved_hooks::hook& hook) {
+        try {
+            hook(event);
+        } catch (...) {
+            report_hook("on_checkpoint");
+        }
+        return true;
+    });
+    task.complete();
+}
+
+void session_core::report(session_error::source where, std::error_code code,
+                          const std::string& message) noexcept
+{
+    try {
+        const session_error event(where, code, message);
+        on_error->for_each([&](const error_hooks::hook& hook) {
+            try {
+                hook(event);
+            } catch (...) { // NOLINT(bugprone-empty-catch): there is nobody left to tell
+            }
+            return true;
+        });
+    } catch (...) { // NOLINT(bugprone-empty-catch): out of memory; the operation itself tells its caller
+    }
+}
+
+void session_core::report_hook(const char* which) noexcept
+{
+    std::string details;
+    const auto code = current_failure(job::kind::read, details);
+    report(session_error::source::hook, code, "a hook of " + std::string(which) + " threw: " + details);
+}
+
+void session_core::prune_if_due()
+{
+    {
+        const std::lock_guard lock(mutex_);
+        if (!options_.retention() || closed_ || ++saves_since_prune_ < options_.prune_every() || pruning_)
+            return;
+        saves_since_prune_ = 0;
+        pruning_ = true;
+    }
+    link_->call(
+        job::kind::write, agent_id_,
+        [this, self = shared_from_this()](store& from) {
+            from.prune(agent_id_, *options_.retention(), dry_run::no);
+            return std::nullopt;
+        },
+        [this, self = shared_from_this()](std::error_code code, const std::string& details) {
+            {
+                const std::lock_guard lock(mutex_);
+                pruning_ = false;
+            }
+            if (code)
+                report(session_error::source::retention, code, details);
+        });
+}
+
+bool session_core::enter_step(const std::string& key)
+{
+    const std::lock_guard lock(mutex_);
+    return running_steps_.insert(key).second;
+}
+
+void session_core::leave_step(const std::string& key) noexcept
+{
+    const std::lock_guard lock(mutex_);
+    running_steps_.erase(key);
+}
+
+} // namespace waymark::detail

@@ -1,0 +1,344 @@
+//! Export and import between any two stores.
+#include "on_every_store.hpp"
+#include "temporary_folder.hpp"
+
+#include <waymark/async_transfer.hpp>
+#include <waymark/testing/random_operations.hpp>
+
+#include <boost/json/serialize.hpp>
+
+#include <fstream>
+#include <sstream>
+#include <sys/stat.h>
+
+using namespace waymark;
+using test::chat_of;
+using test::failure;
+using test::run_coroutine;
+namespace json = boost::json;
+
+namespace {
+
+//! Two agents with scopes, branches, names, a pin, steps, one of which was made on a checkpoint that is gone.
+void fill(store& store)
+{
+    json::object state;
+    state["plan"] = std::string(300, 'p');
+    auto chat = chat_of(3);
+    store.save(checkpoint("agent", chat, 1).with_id("a").with_name("start").with_state(state));
+    auto branch = chat;
+    chat.push(message::assistant("one"));
+    store.save(checkpoint("agent", chat, 2).with_id("b").with_parent("a").with_state(state));
+    store.save(checkpoint("agent", chat_of(1), 2).with_id("s").with_scope("sub"));
+    branch.push(message::assistant("other"));
+    branch.with_max_tokens(5).with_extra("model", "small");
+    store.save(checkpoint("agent", branch, 2).with_id("c").with_parent("a").with_metadata("k", 1.5));
+    store.save(checkpoint("agent", {}, 3).with_id("d").with_parent("c"));
+    chat.push(message::user("\xf0\x9f\x9a\x80\n\"quoted\""));
+    store.save(checkpoint("agent", chat, 4).with_id("e").with_parent("b").with_state(state));
+    store.save(checkpoint("agent2", chat, 4).with_id("a"));
+    store.pin("agent", "", "b", true);
+    const std::vector<step_request> steps = {
+        {step("agent", "", "pending").with_checkpoint("c")},
+        {step("agent", "", "made on what is gone").with_checkpoint("d").with_result(json::array{1, "x"})},
+        {step("agent", "sub", "done").with_result(nullptr)},
+        {step("only steps", "", "k").with_result(7)}};
+    for (const auto& outcome : store.put_steps(steps))
+        outcome.value_or_throw();
+    store.erase("agent", "", "d");
+}
+
+//! Everything that a store holds, but for sequences and sizes, which are its own.
+std::string content_of(store& store)
+{
+    std::ostringstream text;
+    for (const auto& agent : store.list_agents()) {
+        for (const auto& header : store.list(query(agent).oldest_first())) {
+            const auto value = store.load(agent, header.scope(), header.id()).value();
+            text << header.pinned() << json::serialize(json::value_from(checkpoint(value).with_sequence(0)))
+                 << '\n';
+        }
+        for (const auto& record : store.load_steps(step_query(agent)))
+            text << json::serialize(json::value_from(record)) << '\n';
+    }
+    return text.str();
+}
+
+std::string lines_of(store& store)
+{
+    std::ostringstream lines;
+    export_lines(store, lines);
+    return lines.str();
+}
+
+transfer_result import_text(store& into, const std::string& lines, const import_options& options = {})
+{
+    std::istringstream from(lines);
+    return import_lines(into, from, options);
+}
+
+} // namespace
+
+TEST_CASE("between any two stores, back and forth, nothing changes")
+{
+    for (const auto& left : test::all_backends())
+        for (const auto& right : test::all_backends())
+            DYNAMIC_SECTION(left.name() << " and " << right.name())
+            {
+                const auto origin = left.make_empty();
+                fill(*origin);
+                const auto before = content_of(*origin);
+                const auto copy = right.make_empty();
+                const auto imported = import_text(*copy, lines_of(*origin));
+                CHECK(imported == transfer_result(6, 4, 0));
+                CHECK(content_of(*copy) == before);
+                const auto back = left.make_empty();
+                const auto as_json = import_json(*back, export_json(*copy));
+                CHECK(as_json == transfer_result(6, 4, 0));
+                CHECK(content_of(*back) == before);
+                CHECK(back->verify().ok());
+                // Steps stay as long as before.
+                const auto kept = back->load_steps(step_query("agent").key("pending"));
+                CHECK(back->prune("agent", retention().keep_last(0), dry_run::yes).count() == 1); // "a"
+                CHECK(kept.at(0).checkpoint_id() == "c");
+            }
+}
+
+TEST_CASE("random histories survive an export and an import")
+{
+    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+        const auto origin = std::make_shared<memory_store>();
+        const auto other = std::make_shared<memory_store>();
+        testing::compare_stores(origin, other, seed, 40);
+        const auto copy = sqlite_store::in_memory();
+        import_text(*copy, lines_of(*origin));
+        INFO("seed " << seed);
+        CHECK(content_of(*copy) == content_of(*origin));
+    }
+}
+
+TEST_CASE("importing twice is the same as once")
+{
+    for (const auto& backend : test::all_backends())
+        DYNAMIC_SECTION(backend.name())
+        {
+            const auto origin = backend.make_empty();
+            fill(*origin);
+            const auto lines = lines_of(*origin);
+            const auto copy = backend.make_empty();
+            import_text(*copy, lines);
+            const auto once = content_of(*copy);
+            for (const auto mode : {existing::skip, existing::replace, existing::fail}) {
+                const auto again = import_text(*copy, lines, import_options().when_exists(mode));
+                CHECK(again == transfer_result(0, 0, 10));
+                CHECK(content_of(*copy) == once);
+            }
+        }
+}
+
+TEST_CASE("what exists with other content is skipped, replaced or a conflict")
+{
+    for (const auto& backend : test::all_backends())
+        DYNAMIC_SECTION(backend.name())
+        {
+            const auto origin = backend.make_empty();
+            fill(*origin);
+            const auto lines = lines_of(*origin);
+            const auto copy = backend.make_empty();
+            copy->save(checkpoint("agent", chat_of(1), 9).with_id("b").with_name("mine"));
+            const step_request mine(step("agent", "", "pending").with_result("mine"));
+            copy->put_steps(std::span(&mine, 1)).at(0).value_or_throw();
+            const auto before = content_of(*copy);
+
+            std::string what;
+            try {
+                import_text(*copy, lines, import_options().when_exists(existing::fail));
+            } catch (const error& failure) {
+                CHECK(failure.code() == errc::conflict);
+                what = failure.details().message();
+            }
+            CHECK(what == "line 3: checkpoint 'b' of agent 'agent' exists with other content");
+            CHECK(content_of(*copy) == before);
+
+            const auto skipped = import_text(*copy, lines);
+            CHECK(skipped == transfer_result(5, 3, 2));
+            CHECK(copy->load("agent", "", "b")->name() == "mine");
+            const auto replaced = import_text(*copy, lines, import_options().when_exists(existing::replace));
+            CHECK(replaced == transfer_result(1, 1, 8));
+            CHECK(copy->load("agent", "", "b")->iteration() == 2);
+            CHECK_FALSE(copy->load_steps(step_query("agent").key("pending")).at(0).done());
+        }
+}
+
+TEST_CASE("a line holds what is new, and one agent can be exported alone, with another name")
+{
+    memory_store origin;
+    auto chat = chat_of(0);
+    for (int i = 0; i < 200; ++i) {
+        chat.push(message::user(std::string(1'000, 'x')));
+        origin.save(checkpoint("agent", chat, i));
+    }
+    origin.save(checkpoint("other", chat, 1));
+    std::ostringstream lines;
+    std::vector<transfer_result> progress;
+    const auto exported = export_lines(origin, lines,
+                                       export_options().of_agent("agent").with_progress(
+                                           [&](const transfer_result& at) { progress.push_back(at); }));
+    CHECK(exported == transfer_result(200, 0, 0));
+    CHECK(progress.back() == exported);
+    CHECK(lines.str().size() < 400'000); // alone, each whole, they would take 20 MB
+    memory_store copy;
+    progress.clear();
+    const auto imported = import_text(copy, lines.str(),
+                                      import_options().as_agent("renamed").with_progress(
+                                          [&](const transfer_result& at) { progress.push_back(at); }));
+    CHECK(imported.checkpoints() == 200);
+    CHECK(progress.size() > 2);
+    CHECK(copy.list_agents() == std::vector<std::string>{"renamed"});
+    CHECK(copy.load_latest("renamed")->conversation() == chat);
+
+    CHECK_THROWS_AS(import_text(copy, lines_of(origin), import_options().as_agent("one")), error);
+    CHECK(copy.list_agents().size() == 1);
+}
+
+TEST_CASE("bad input changes nothing, and the error names the line")
+{
+    memory_store origin;
+    fill(origin);
+    const auto good = lines_of(origin);
+    std::vector<std::string> lines;
+    std::istringstream split(good);
+    for (std::string line; std::getline(split, line);)
+        lines.push_back(line);
+    REQUIRE(lines.size() == 12);
+    const auto joined = [](const std::vector<std::string>& some) {
+        std::string text;
+        for (const auto& line : some)
+            text += line + "\n";
+        return text;
+    };
+    //! The error; the same for every store, and nothing is written.
+    const auto message = [&](const std::vector<std::string>& some) {
+        std::string first;
+        for (const auto& backend : test::all_backends()) {
+            const auto into = backend.make_empty();
+            std::string said = "accepted";
+            try {
+                import_text(*into, joined(some));
+            } catch (const error& failure) {
+                CHECK(
+                    (failure.code() == errc::invalid_argument || failure.code() == errc::unsupported_format));
+                said = failure.details().message();
+            }
+            CHECK(into->stats().checkpoints + into->stats().steps == 0);
+            CHECK((first.empty() || said == first));
+            first = said;
+        }
+        return first;
+    };
+    auto bad = lines;
+    bad[4] = "{\"checkpoint\": ";
+    CHECK(message(bad).starts_with("line 5: "));
+    bad = lines;
+    bad[8] = R"({"step":{"agent_id":"","key":"k","started_at":"2026-01-01T00:00:00Z"}})";
+    CHECK(message(bad).starts_with("line 9: "));
+    bad = lines;
+    bad.pop_back();
+    CHECK(message(bad).starts_with("line 12: the end is missing"));
+    bad = lines;
+    bad.erase(bad.begin() + 7); // an agent's only checkpoint: the rest still fits together
+    CHECK(message(bad).find("there should be 6 checkpoints") != std::string::npos);
+    bad = lines;
+    bad.insert(bad.begin() + 2, bad[1]);
+    CHECK(message(bad) == "line 3: checkpoint 'a' stands here a second time");
+    bad = lines;
+    bad.push_back(lines[3]);
+    CHECK(message(bad) == "line 13: something stands behind the end");
+    bad = lines;
+    bad[1] = bad[2];
+    CHECK(message(bad).find("refers to the checkpoint before, and there is none") != std::string::npos);
+    bad = lines;
+    bad[0] = R"({"waymark_export":99})";
+    CHECK(message(bad).starts_with("line 1: the export has format 99"));
+    bad[0] = "hello";
+    CHECK(message(bad).starts_with("line 1: "));
+    CHECK(message({}).starts_with("line 1: the input is empty"));
+    bad = lines;
+    bad[3] = R"({"checkpoint":{},"unknown":1})";
+    CHECK(message(bad).starts_with("line 4: "));
+
+    memory_store into;
+    for (const auto* text :
+         {"", "{}", "[1]", R"({"waymark_export":2})", R"({"waymark_export":1,"checkpoints":[{}]})",
+          R"({"waymark_export":1,"checkpoints":7})", "[]x"}) {
+        INFO(text);
+        CHECK_THROWS_AS(import_json(into, text, import_options().as_agent("a")), error);
+        CHECK(into.stats().checkpoints == 0);
+    }
+}
+
+TEST_CASE("an export of Breakpilot can be imported")
+{
+    std::ifstream file(WAYMARK_TEST_DATA "/breakpilot_export.json");
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    for (const auto& backend : test::all_backends())
+        DYNAMIC_SECTION(backend.name())
+        {
+            asio::io_context io;
+            async_store store(io.get_executor(), backend.make_empty());
+            const auto body = [&]() -> asio::awaitable<void> {
+                session session{store, "breakpilot"};
+                const auto imported = co_await session.async_import(text);
+                CHECK(imported.checkpoints() > 0);
+                const auto again = co_await session.async_import(text);
+                CHECK(again.checkpoints() == 0);
+                const auto history = co_await session.async_history();
+                CHECK(history.size() == imported.checkpoints());
+                CHECK(history.branches().size() == 1);
+                const auto exported = co_await session.async_export();
+                waymark::session other{store, "other"};
+                const auto moved = co_await other.async_import(exported, import_options());
+                CHECK(moved.checkpoints() == imported.checkpoints());
+                failure how;
+                co_await other.async_import("{", how.details, how.token());
+                CHECK(how.code == errc::invalid_argument);
+            };
+            run_coroutine(io, body());
+        }
+    memory_store store;
+    CHECK_THROWS_AS(import_json(store, text), error); // whose is it?
+}
+
+TEST_CASE("a store is exported to a file and imported from it")
+{
+    const test::temporary_folder folder;
+    const auto file = folder.path() / "all.jsonl";
+    asio::io_context io;
+    const auto origin = std::make_shared<memory_store>();
+    fill(*origin);
+    async_store from(io.get_executor(), origin);
+    const auto copy = std::make_shared<sqlite_store>(folder.path() / "copy.db");
+    async_store into(io.get_executor(), copy);
+    const auto body = [&]() -> asio::awaitable<void> {
+        const auto exported = co_await async_export_lines(from, file, export_options());
+        CHECK(exported == transfer_result(6, 4, 0));
+        struct stat status = {};
+        CHECK(::stat(file.c_str(), &status) == 0);
+        CHECK((status.st_mode & 0777) == 0600); // conversations are nobody else's business
+        const auto imported = co_await async_import_lines(into, file, import_options());
+        CHECK(imported == exported);
+        failure how;
+        co_await async_import_lines(into, folder.path() / "nothing", import_options(), how.details,
+                                    how.token());
+        CHECK(how.code == errc::io);
+        co_await async_export_lines(from, folder.path() / "no" / "folder", export_options(), how.details,
+                                    how.token());
+        CHECK(how.code == errc::io);
+    };
+    run_coroutine(io, body());
+    CHECK(content_of(*copy) == content_of(*origin));
+    std::size_t files = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
+        files += entry.path().filename().native().starts_with("all") ? 1 : 0;
+    CHECK(files == 1);
+}
