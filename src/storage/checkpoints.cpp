@@ -296,6 +296,13 @@ void saver::remember(const checkpoint& wanted, const agent_row& agent, placed_co
 checkpoint load_checkpoint(const checkpoint_row& row, const agent_row& agent, std::uint64_t store_number,
                            tables& from)
 {
+    last_read none;
+    return load_checkpoint(row, agent, store_number, from, none);
+}
+
+checkpoint load_checkpoint(const checkpoint_row& row, const agent_row& agent, std::uint64_t store_number,
+                           tables& from, last_read& last)
+{
     try {
         if (!is_intact(row))
             throw error(errc::corrupt, "the checksum of its row differs");
@@ -304,7 +311,7 @@ checkpoint load_checkpoint(const checkpoint_row& row, const agent_row& agent, st
         if (content.messages.size() != row.messages)
             throw error(errc::corrupt, "it should have " + std::to_string(row.messages) +
                                            " messages and has " + std::to_string(content.messages.size()));
-        read_conversation(content.chat, content.messages, row.chain, agent, store_number, from);
+        read_conversation(content.chat, content.messages, row.chain, agent, store_number, from, last);
         result.with_conversation(std::move(content.chat)).with_state(std::move(content.state));
         return result;
     } catch (const error& failure) {

@@ -57,6 +57,9 @@ private:
 //! The whole checkpoint. @throws waymark::error `corrupt` that names it.
 checkpoint load_checkpoint(const checkpoint_row& row, const agent_row& agent, std::uint64_t store_number,
                            tables& from);
+//! The same for one of several, which share what they have in common.
+checkpoint load_checkpoint(const checkpoint_row& row, const agent_row& agent, std::uint64_t store_number,
+                           tables& from, last_read& last);
 
 //! What lists show. A row that cannot be read becomes a header that says so.
 checkpoint_header read_header(const checkpoint_row& row, const agent_row& agent);

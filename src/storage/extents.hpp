@@ -48,6 +48,18 @@ public:
         return result;
     }
 
+    //! All but the oldest `count` messages.
+    extent_list behind(std::int64_t count) const
+    {
+        extent_list result;
+        for (const auto& next : extents_) {
+            const auto skipped = std::min(next.count, count);
+            count -= skipped;
+            result.append({next.first + skipped, next.count - skipped});
+        }
+        return result;
+    }
+
     //! How many of the oldest messages the two have in common.
     std::int64_t common_prefix(const extent_list& other) const
     {

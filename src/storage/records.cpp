@@ -66,8 +66,8 @@ std::string checksum(const scope_row& row)
 
 std::string checksum(const checkpoint_row& row)
 {
-    return row_content()
-        .add(row.agent)
+    row_content content;
+    content.add(row.agent)
         .add(row.sequence)
         .add(std::string_view(row.scope))
         .add(std::string_view(row.id))
@@ -80,9 +80,10 @@ std::string checksum(const checkpoint_row& row)
         .add(std::string_view(row.chain))
         .add(std::string_view(row.body))
         .add(row.pinned ? 1 : 0)
-        .add(row.stored_bytes)
-        .add(row.content_bytes)
-        .check();
+        .add(row.stored_bytes);
+    if (row.content_bytes != 0) // rows from before it was noted have none
+        content.add(row.content_bytes);
+    return content.check();
 }
 
 std::string checksum(const step_row& row)

@@ -177,15 +177,21 @@ void split_row(const message_row& row,
 }
 
 void read_conversation(conversation& chat, const extent_list& messages, std::string_view expected,
-                       const agent_row& agent, std::uint64_t store_number, tables& from)
+                       const agent_row& agent, std::uint64_t store_number, tables& from, last_read& last)
 {
-    digest running{};
-    std::vector<digest> chains;
-    chains.reserve(static_cast<std::size_t>(messages.size()));
+    const auto known = last.agent == agent.number ? messages.common_prefix(last.messages) : 0;
+    auto chains = std::move(last.chains);
+    chains.resize(static_cast<std::size_t>(known));
+    auto running = chains.empty() ? digest{} : chains.back();
+    last.chat.truncate(chains.size());
+    if (known > 0)
+        chat = conversation_access::framed(last.chat, chat);
+    last.agent = 0; // until this one is known to be whole
     const auto fail = [](std::int64_t number, const char* what) {
         throw error(errc::corrupt, "stored message " + std::to_string(number) + " " + what);
     };
-    for (const auto& range : messages.all()) {
+    const auto rest = messages.behind(known);
+    for (const auto& range : rest.all()) {
         auto next = range.first;
         from.read_messages(agent.number, range, [&](message_row&& row) {
             split_row(row, [&](std::int64_t number, std::string_view text, std::string_view stored) {
@@ -213,12 +219,14 @@ void read_conversation(conversation& chat, const extent_list& messages, std::str
     if (view(running) != expected)
         throw error(errc::corrupt, "the messages are not the ones that were saved (the hash of the "
                                    "conversation differs)");
-    if (chat.empty())
-        return;
+    last = {agent.number, messages, chat, chains};
+    if (rest.size() == 0)
+        return; // the others remember
     const auto* prefix =
-        new remembered_prefix({store_number, agent.number}, agent.sweeps, messages, 0, std::move(chains));
+        new remembered_prefix({store_number, agent.number}, agent.sweeps, messages,
+                              static_cast<std::size_t>(known), {chains.begin() + known, chains.end()});
     try {
-        conversation_access::remember(chat, *prefix, 0);
+        conversation_access::remember(chat, *prefix, static_cast<std::size_t>(known));
     } catch (...) {
         detail::stored_prefix::release(prefix);
         throw;

@@ -64,10 +64,19 @@ placed_conversation place_conversation(const conversation& chat, const agent_row
                                        const std::function<std::vector<extent_list>()>& related,
                                        std::size_t largest_value, trust in_stored);
 
-//! Reads messages behind those that `chat` holds. It remembers its place afterwards.
+//! The conversation that was read last. Of several checkpoints that are read in one transaction, most begin
+//! with the messages of the one before: these are neither read nor held twice.
+struct last_read {
+    std::int64_t agent = 0;
+    extent_list messages;
+    conversation chat;
+    std::vector<digest> chains; // behind each message
+};
+
+//! Reads the messages of an empty conversation. It remembers its place afterwards.
 //! @throws waymark::error `corrupt`, also if the digest of the whole is not `expected`.
 void read_conversation(conversation& chat, const extent_list& messages, std::string_view expected,
-                       const agent_row& agent, std::uint64_t store_number, tables& from);
+                       const agent_row& agent, std::uint64_t store_number, tables& from, last_read& last);
 
 //! Calls `visit` with the text and the digest of each message that a row holds.
 //! @throws waymark::error `corrupt` if the row does not hold what it says.

@@ -177,8 +177,9 @@ std::vector<checkpoint> table_store::load_all(const query& query)
     query.validate();
     return impl_->read<std::vector<checkpoint>>([&](tables& from) {
         std::vector<checkpoint> result;
+        last_read last;
         select(from, query, [&](const agent_row& agent, checkpoint_row&& row, checkpoint_header&&) {
-            result.push_back(load_checkpoint(row, agent, impl_->number, from));
+            result.push_back(load_checkpoint(row, agent, impl_->number, from, last));
         });
         return result;
     });

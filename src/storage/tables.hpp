@@ -58,7 +58,7 @@ struct checkpoint_row {
     std::string body;     // see body.hpp
     bool pinned = false;
     std::int64_t stored_bytes = 0;
-    std::int64_t content_bytes = 0; // see checkpoint_header
+    std::int64_t content_bytes = 0; // see checkpoint_header; 0: not noted
     std::string check;
 };
 

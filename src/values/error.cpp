@@ -39,7 +39,7 @@ public:
         case errc::step_in_doubt:
             return "the step began and its end was never recorded; find out whether its effect happened";
         case errc::vetoed:
-            return "a before_save hook refused the save and nothing was written";
+            return "a before_save hook refused the save and nothing was written; the details have its reason";
         case errc::io:
             return "the operating system or the database failed; the details say how";
         }

@@ -78,6 +78,13 @@ void conversation_access::remember(const conversation& chat, const stored_prefix
     }
 }
 
+conversation conversation_access::framed(const conversation& chat, const conversation& frame)
+{
+    auto result = frame;
+    result.tip_ = chat.tip_;
+    return result;
+}
+
 std::vector<const message*> conversation_access::messages_from(const conversation& chat, std::size_t first)
 {
     std::vector<const message*> result(chat.size() - std::min(first, chat.size()));

@@ -93,6 +93,8 @@ struct conversation_access {
     static found find_stored(const conversation& chat, const storage_place& place) noexcept;
     //! Remembers, with the messages behind the oldest `first`, that the conversation is stored.
     static void remember(const conversation& chat, const stored_prefix& prefix, std::size_t first);
+    //! The messages of `chat` with the other members of `frame`.
+    static conversation framed(const conversation& chat, const conversation& frame);
     //! The messages behind the oldest `first`.
     static std::vector<const message*> messages_from(const conversation& chat, std::size_t first);
 };

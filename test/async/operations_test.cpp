@@ -62,8 +62,8 @@ asio::awaitable<void> use_everything(async_store& store)
     CHECK(copied == 2);
     const auto forgotten = co_await store.async_erase_step("copy", "", "call");
     CHECK(forgotten);
-    co_await store.async_save(checkpoint("copy").with_scope("sub"));
-    const auto cleared = co_await store.async_erase_scope("copy", "sub");
+    co_await store.async_save(checkpoint("copy").with_scope("other"));
+    const auto cleared = co_await store.async_erase_scope("copy", "other");
     CHECK(cleared == 1);
     const auto gone = co_await store.async_erase_agent("copy");
     CHECK(gone == 2);

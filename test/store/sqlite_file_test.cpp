@@ -93,11 +93,11 @@ TEST_CASE("a file that is not ours is refused with what it is, and left as it wa
     SECTION("a newer format")
     {
         sqlite_store(file).save(numbered(1));
-        test::other_connection(file).run("PRAGMA user_version = 2");
+        test::other_connection(file).run("PRAGMA user_version = 99");
         const auto before = content_of(file);
         const auto failure = failure_of([&] { sqlite_store store(file); });
         CHECK(failure.code() == errc::unsupported_format);
-        CHECK(failure.details().message().find("format 2") != std::string::npos);
+        CHECK(failure.details().message().find("format 99") != std::string::npos);
         CHECK(content_of(file) == before);
     }
     SECTION("a trigger or a view of someone else")
@@ -285,4 +285,31 @@ TEST_CASE("the log is emptied when nothing is saved for a while, and does not gr
         std::this_thread::sleep_for(50ms); // it is emptied after a second without a save
     CHECK(fs::file_size(log) == 0);
     CHECK(store.count(query("agent")) == 1'200);
+}
+
+TEST_CASE("a file of format 1 is migrated when it is opened, and nothing in it changes")
+{
+    const test::temporary_folder folder;
+    const auto file = folder.path() / "old.db";
+    std::filesystem::copy_file(std::filesystem::path(WAYMARK_TEST_DATA) / "format_1.db", file);
+    std::filesystem::permissions(file,
+                                 std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+    {
+        sqlite_store store(file);
+        const auto headers = store.list(query("traveller").oldest_first());
+        REQUIRE(headers.size() == 6);
+        CHECK(headers.front().content_bytes() == 0); // it was not noted then
+        const auto head = store.load_latest("traveller").value();
+        CHECK(head.iteration() == 6);
+        CHECK(head.conversation().size() == 14);
+        CHECK(head.state().size() == 6);
+        CHECK(store.verify().ok());
+        auto chat = head.conversation();
+        chat.push(message::user("Go on."));
+        store.save(checkpoint("traveller", chat, 7).with_parent(head.id()));
+    }
+    sqlite_store again(file);
+    CHECK(again.verify().ok());
+    CHECK(again.list(query("traveller")).front().content_bytes() > 0);
+    CHECK(again.load_latest("traveller")->conversation().size() == 15);
 }

@@ -54,7 +54,6 @@ constexpr std::array<const char*, format_version> migrations = {
         body BLOB NOT NULL,
         pinned INTEGER NOT NULL,
         stored_bytes INTEGER NOT NULL,
-        content_bytes INTEGER NOT NULL,
         checksum BLOB NOT NULL);
     CREATE UNIQUE INDEX checkpoint_order ON checkpoints (agent, sequence);
     CREATE UNIQUE INDEX checkpoint_keys ON checkpoints (id, agent, scope);
@@ -88,6 +87,7 @@ constexpr std::array<const char*, format_version> migrations = {
         checksum BLOB NOT NULL);
     CREATE UNIQUE INDEX step_keys ON steps (agent, scope, key);
     )",
+    "ALTER TABLE checkpoints ADD COLUMN content_bytes INTEGER NOT NULL DEFAULT 0",
 };
 
 void configure(connection& db, int option, int value)
@@ -159,8 +159,8 @@ void migrate(connection& db, const std::string& path)
         require_ours(db, path, found);
     for (auto version = found.format; version < format_version; ++version)
         db.run(migrations[static_cast<std::size_t>(version)]);
-    static_assert(application_id == 1463900493 && format_version == 1, "the statement below says so, too");
-    db.run("PRAGMA application_id = 1463900493; PRAGMA user_version = 1");
+    static_assert(application_id == 1463900493 && format_version == 2, "the statement below says so, too");
+    db.run("PRAGMA application_id = 1463900493; PRAGMA user_version = 2");
     work.commit();
 }
 

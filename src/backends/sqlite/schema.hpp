@@ -12,7 +12,7 @@ namespace waymark::sqlite {
 
 //! "WAYM" in the file's header.
 inline constexpr std::int64_t application_id = 0x5741594d;
-inline constexpr std::int64_t format_version = 1;
+inline constexpr std::int64_t format_version = 2;
 
 enum class role { writer, reader };
 

@@ -1,7 +1,7 @@
 //! Moves checkpoints from a folder of JSON files into a SQLite file, with the blocking interface of the
 //! stores.
 //!
-//!     4_move_to_sqlite FOLDER FILE
+//!     7_move_to_sqlite FOLDER FILE
 //!
 //! Without arguments it makes a small folder first, to have something to move.
 #include <waymark/file_store.hpp>
