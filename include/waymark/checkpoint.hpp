@@ -160,8 +160,8 @@ public:
     bool pinned() const noexcept { return pinned_; }
     //! What this checkpoint added to the store when it was saved. What it shares with others is not in it.
     std::uint64_t stored_bytes() const noexcept { return stored_bytes_; }
-    //! The payload of its messages, state and metadata, whether or not it shares them with others; 0 if it was
-    //! saved by a version that did not note it.
+    //! The payload of its messages, state and metadata, whether or not it shares them with others; 0 if it
+    //! was saved by a version that did not note it.
     std::uint64_t content_bytes() const noexcept { return content_bytes_; }
     //! Why this checkpoint cannot be loaded, or none. A list shows a damaged checkpoint, with what is still
     //! known of it; loading it is `errc::corrupt`.
