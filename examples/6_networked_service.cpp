@@ -9,8 +9,8 @@
 //!     {"chat": "trip-1"}                  ->  {"chat": "trip-1", "turn": 1, "messages": ["Hello", "…"]}
 //!     anything else                       ->  {"error": "…"}
 //!
-//! It has no authentication and no encryption: it listens on the loopback interface and nowhere else. Whoever
-//! reaches it can read and continue every chat.
+//! Lines, connections and idle time are bounded. It has no authentication and no encryption: it listens on
+//! the loopback interface and nowhere else. Whoever reaches it can read and continue every chat.
 #include <waymark/waymark.hpp>
 
 #include <asio/buffer.hpp>
@@ -22,11 +22,13 @@
 #include <asio/redirect_error.hpp>
 #include <asio/signal_set.hpp>
 #include <asio/steady_timer.hpp>
+#include <asio/this_coro.hpp>
 #include <asio/use_awaitable.hpp>
 #include <asio/write.hpp>
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 
+#include <chrono>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -37,7 +39,8 @@ namespace {
 namespace json = boost::json;
 using asio::ip::tcp;
 
-constexpr std::size_t max_line_bytes = 64 * 1024;
+constexpr std::size_t max_line_bytes = 65'536;
+constexpr std::chrono::minutes max_idle(5);
 constexpr std::size_t max_connections = 256;
 constexpr std::string_view too_many = "{\"error\":\"too many connections; try again later\"}\n";
 
@@ -113,37 +116,44 @@ public:
 
     asio::awaitable<void> run()
     {
+        const auto executor = co_await asio::this_coro::executor;
         for (;;) {
+            tcp::socket socket(executor);
             std::error_code failure;
-            tcp::socket socket =
-                co_await acceptor_.async_accept(asio::redirect_error(asio::use_awaitable, failure));
+            co_await acceptor_.async_accept(socket, asio::redirect_error(asio::use_awaitable, failure));
             if (failure) { // too many files are open, say: that passes
-                asio::steady_timer pause(socket.get_executor(), std::chrono::milliseconds(100));
+                asio::steady_timer pause(executor, std::chrono::milliseconds(100));
                 co_await pause.async_wait(asio::use_awaitable);
-                continue;
-            }
-            if (connections_ >= max_connections) {
+            } else if (connections_ >= max_connections) {
                 asio::write(socket, asio::buffer(too_many), failure);
-                continue;
+            } else {
+                asio::co_spawn(executor, serve(std::make_shared<tcp::socket>(std::move(socket))),
+                               asio::detached);
             }
-            asio::co_spawn(socket.get_executor(), serve(std::move(socket)), asio::detached);
         }
     }
 
 private:
-    asio::awaitable<void> serve(tcp::socket socket)
+    asio::awaitable<void> serve(std::shared_ptr<tcp::socket> socket)
     {
         ++connections_;
-        std::map<std::string, std::shared_ptr<chat>> used;
+        std::shared_ptr<chat> last; // a connection keeps one conversation in memory
         std::string buffer;
+        asio::steady_timer idle(socket->get_executor());
         try {
             for (;;) {
+                idle.expires_after(
+                    max_idle); // for the next request to come, and the answer before it to be read
+                idle.async_wait([weak = std::weak_ptr(socket)](std::error_code cancelled) {
+                    if (const auto open = weak.lock(); open && !cancelled)
+                        open->close();
+                });
                 const auto length = co_await asio::async_read_until(
-                    socket, asio::dynamic_buffer(buffer, max_line_bytes), '\n', asio::use_awaitable);
+                    *socket, asio::dynamic_buffer(buffer, max_line_bytes), '\n', asio::use_awaitable);
                 const auto line = buffer.substr(0, length - 1);
                 buffer.erase(0, length);
-                auto answer = json::serialize(co_await answer_to(line, used)) + "\n";
-                co_await asio::async_write(socket, asio::buffer(answer), asio::use_awaitable);
+                auto answer = json::serialize(co_await answer_to(line, last)) + "\n";
+                co_await asio::async_write(*socket, asio::buffer(answer), asio::use_awaitable);
             }
         } catch (const std::exception&) {
             // The client is gone, or its line too long: either way, there is nobody to talk to.
@@ -151,8 +161,7 @@ private:
         --connections_;
     }
 
-    asio::awaitable<json::object> answer_to(std::string line,
-                                            std::map<std::string, std::shared_ptr<chat>>& used)
+    asio::awaitable<json::object> answer_to(std::string line, std::shared_ptr<chat>& last)
     {
         json::object answer;
         std::shared_ptr<chat> locked;
@@ -162,17 +171,15 @@ private:
             if (bad || !request.is_object())
                 throw std::runtime_error("a request is a line with a JSON object");
             const std::string id(request.at("chat").as_string());
-            auto& mine = used[id];
-            if (!mine)
-                mine = find_chat(id);
-            if (!mine->try_lock())
+            last = find_chat(id);
+            if (!last->try_lock())
                 throw std::runtime_error("another client's turn is running; try again");
-            locked = mine;
-            co_await mine->load();
+            locked = last;
+            co_await locked->load();
             if (const auto* said = request.as_object().if_contains("say"))
-                answer = co_await mine->say(std::string(said->as_string()));
+                answer = co_await locked->say(std::string(said->as_string()));
             else
-                answer = mine->show();
+                answer = locked->show();
             answer["chat"] = id;
         } catch (const std::exception& failure) {
             answer.clear();

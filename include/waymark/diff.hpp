@@ -38,7 +38,7 @@ public:
     checkpoint_diff() = default;
     checkpoint_diff(const checkpoint& from, const checkpoint& to);
 
-    //! Messages that only `to` has, in its order.
+    //! Messages that only `to` has, in its order. One that moved is both removed and added.
     const std::vector<message>& messages_added() const noexcept { return added_; }
     //! Messages that only `from` has, in its order.
     const std::vector<message>& messages_removed() const noexcept { return removed_; }

@@ -21,6 +21,7 @@ enum class errc {
     outcome_unknown,      //!< a failure at the commit point: the checkpoint is whole or absent
     step_in_doubt,        //!< a side effect began and its end was never recorded
     vetoed,               //!< a `before_save` hook refused the save; nothing was written
+    callback_threw,       //!< a function of the caller's, a hook or a strategy, threw an exception
     io,                   //!< the operating system or the database reported an error
 };
 

@@ -42,10 +42,12 @@ class resumed {
 public:
     //! Nothing to resume.
     resumed() = default;
-    resumed(checkpoint found, std::vector<tool_call> unanswered, std::vector<checkpoint_header> passed_over)
+    resumed(checkpoint found, std::vector<tool_call> unanswered, std::vector<checkpoint_header> passed_over,
+            std::optional<std::string> damage)
         : checkpoint_(std::move(found)),
           unanswered_(std::move(unanswered)),
-          passed_over_(std::move(passed_over))
+          passed_over_(std::move(passed_over)),
+          damage_(std::move(damage))
     {
     }
 
@@ -59,14 +61,17 @@ public:
 
     //! The tool calls that had no result when the checkpoint was saved; with `repair` they have one now.
     const std::vector<tool_call>& unanswered_tool_calls() const noexcept { return unanswered_; }
-    //! Newer checkpoints that are damaged and were passed over, newest first; `damage()` says how. Not empty
-    //! only with `fall_back`.
+    //! Why this is not the head: what was wrong with that. None if it is; not none only with `fall_back`.
+    const std::optional<std::string>& damage() const noexcept { return damage_; }
+    //! Newer checkpoints that are damaged and were passed over, newest first; their `damage()` says how. One
+    //! that vanished altogether is not among them.
     const std::vector<checkpoint_header>& passed_over() const noexcept { return passed_over_; }
 
 private:
     std::optional<checkpoint> checkpoint_;
     std::vector<tool_call> unanswered_;
     std::vector<checkpoint_header> passed_over_;
+    std::optional<std::string> damage_;
 };
 
 } // namespace waymark

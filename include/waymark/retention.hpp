@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 namespace waymark {
@@ -42,11 +44,19 @@ public:
     retention& thin_after(std::size_t count) & noexcept;
     retention&& thin_after(std::size_t count) && noexcept;
 
+    //! Only in this scope; in all scopes of the agent unless told.
+    retention& only_scope(std::string scope) &;
+    retention&& only_scope(std::string scope) &&;
+
     std::optional<std::size_t> keep_last() const noexcept { return keep_last_; }
     std::optional<std::chrono::microseconds> max_age() const noexcept { return max_age_; }
     std::optional<std::uint64_t> max_bytes() const noexcept { return max_bytes_; }
     std::optional<std::size_t> thin_after() const noexcept { return thin_after_; }
 
+    const std::optional<std::string>& scope() const noexcept { return scope_; }
+
+    //! For backends: whether a scope is to be looked at.
+    bool applies_to(std::string_view scope) const noexcept { return !scope_ || *scope_ == scope; }
     //! For backends: which of one scope's checkpoints (oldest first) go at this time, as ascending indices.
     std::vector<std::size_t> select(std::span<const retention_candidate> oldest_first, timestamp at) const;
 
@@ -55,6 +65,7 @@ private:
     std::optional<std::chrono::microseconds> max_age_;
     std::optional<std::uint64_t> max_bytes_;
     std::optional<std::size_t> thin_after_;
+    std::optional<std::string> scope_;
 };
 
 void tag_invoke(boost::json::value_from_tag, boost::json::value& to, const retention& from);

@@ -32,12 +32,13 @@ namespace waymark {
 //! @par Executor and thread safety
 //! A session belongs to one executor. Hooks run there, one at a time (on a strand over it, so that it may
 //! have several threads). All member functions may be called from several threads at once, except the
-//! destructor and assignment. Several sessions on one store run in parallel, whatever their agents.
+//! destructor, moving and assignment. Several sessions on one store run in parallel, whatever their agents.
 //!
 //! @par Order
 //! Functions that save or move the session's place (`async_resume`, `async_notify`, `async_checkpoint`,
 //! `async_rollback_to`, `async_clear`, the beginning of `async_step`) are carried out one after the other, in
-//! the order in which they were started. Those that only read see what completed before they were started.
+//! the order in which they were started. (A step takes its place when its coroutine starts: at once if it is
+//! started on its handler's executor.) Those that only read see what completed before they were started.
 //!
 //! @par The session's place
 //! A save has the checkpoint as its parent that this session saved, resumed or rolled back to last. A session
@@ -71,9 +72,19 @@ public:
               std::make_unique<detail::asio_session_link>(executor_, engine_)))
     {
     }
-    session(const session&) = delete;
-    session& operator=(const session&) = delete;
-    ~session() { core_->close(); }
+    //! What was moved from may only be destroyed or assigned to. Operations under way and hooks go along.
+    session(session&&) noexcept = default;
+    session& operator=(session&& other) noexcept
+    {
+        if (this != &other) {
+            close();
+            executor_ = std::move(other.executor_);
+            engine_ = std::move(other.engine_);
+            core_ = std::move(other.core_);
+        }
+        return *this;
+    }
+    ~session() { close(); }
 
     executor_type get_executor() const noexcept { return executor_; }
     const std::string& agent_id() const noexcept { return core_->agent_id(); }
@@ -495,20 +506,21 @@ public:
 
     // Letting go
 
-    //! Lets go of what the policies do not keep, in all scopes of the agent. Completes with what went and how
-    //! many bytes became free.
+    //! Lets go of what the policies do not keep, in this session's scope, or the one that they name
+    //! (`retention::only_scope`). Completes with what went and how many bytes became free. `async_store`
+    //! prunes all scopes of an agent at once.
     //! @par Handler signature
     //! `void(std::error_code, prune_result)`
     template <detail::token_for<prune_result> Token = detail::default_token>
     auto async_prune(retention policies, Token&& token = Token{})
     {
-        return start_call(detail::prune_call(agent_id(), std::move(policies)), nullptr,
+        return start_call(detail::prune_call(agent_id(), own(std::move(policies))), nullptr,
                           std::forward<Token>(token));
     }
     template <detail::token_for<prune_result> Token = detail::default_token>
     auto async_prune(retention policies, diagnostics& details, Token&& token = Token{})
     {
-        return start_call(detail::prune_call(agent_id(), std::move(policies)), &details,
+        return start_call(detail::prune_call(agent_id(), own(std::move(policies))), &details,
                           std::forward<Token>(token));
     }
 
@@ -518,13 +530,13 @@ public:
     template <detail::token_for<prune_result> Token = detail::default_token>
     auto async_prune(retention policies, dry_run dry, Token&& token = Token{})
     {
-        return start_call(detail::prune_call(agent_id(), std::move(policies), dry), nullptr,
+        return start_call(detail::prune_call(agent_id(), own(std::move(policies)), dry), nullptr,
                           std::forward<Token>(token));
     }
     template <detail::token_for<prune_result> Token = detail::default_token>
     auto async_prune(retention policies, dry_run dry, diagnostics& details, Token&& token = Token{})
     {
-        return start_call(detail::prune_call(agent_id(), std::move(policies), dry), &details,
+        return start_call(detail::prune_call(agent_id(), own(std::move(policies)), dry), &details,
                           std::forward<Token>(token));
     }
 
@@ -663,9 +675,10 @@ public:
                           std::forward<Token>(token));
     }
 
-    //! Records the result of a step that is in doubt, when it is known that it took effect.
+    //! Records the result of a step that is in doubt, when it is known that it took effect. Completes with
+    //! whether it was in doubt: false if it was done already, with this result.
     //! @par Handler signature
-    //! `void(std::error_code, bool)`; true
+    //! `void(std::error_code, bool)`
     //! @par Errors
     //! `errc::not_found`; `errc::conflict` if it is done with another result
     template <detail::token_for<bool> Token = detail::default_token>
@@ -674,8 +687,7 @@ public:
         return start_call(detail::call<bool>(detail::job::kind::write, agent_id(),
                                              [agent = agent_id(), scope = scope(), key = std::move(key),
                                               result = std::move(result).take()](store& in) {
-                                                 detail::settle_step(in, agent, scope, key, result);
-                                                 return true;
+                                                 return detail::settle_step(in, agent, scope, key, result);
                                              }),
                           nullptr, std::forward<Token>(token));
     }
@@ -685,8 +697,7 @@ public:
         return start_call(detail::call<bool>(detail::job::kind::write, agent_id(),
                                              [agent = agent_id(), scope = scope(), key = std::move(key),
                                               result = std::move(result).take()](store& in) {
-                                                 detail::settle_step(in, agent, scope, key, result);
-                                                 return true;
+                                                 return detail::settle_step(in, agent, scope, key, result);
                                              }),
                           &details, std::forward<Token>(token));
     }
@@ -760,6 +771,12 @@ public:
     }
 
 private:
+    void close() noexcept
+    {
+        if (core_)
+            core_->close();
+    }
+
     template <class Task, class Token>
     auto start(typename Task::description wanted, diagnostics* details, Token&& token)
     {
@@ -772,6 +789,11 @@ private:
     auto start_call(detail::call<Result> wanted, diagnostics* details, Token&& token)
     {
         return detail::start_call(engine_, executor_, std::move(wanted), details, std::forward<Token>(token));
+    }
+
+    retention own(retention policies) const
+    {
+        return policies.scope() ? std::move(policies) : std::move(policies.only_scope(scope()));
     }
 
     template <class Function>

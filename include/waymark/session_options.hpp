@@ -20,11 +20,12 @@ public:
     //! When `async_notify` saves; `strategy::after_tool_call()` unless told.
     session_options& with_strategy(waymark::strategy strategy) &;
     session_options&& with_strategy(waymark::strategy strategy) &&;
-    //! Prunes the agent by itself after saves, beside them: no save waits for it or fails with it.
+    //! Lets go of old checkpoints of the session's scope by itself after saves (or of the scope that the
+    //! policies name). It runs beside the saves: none fails with it, and none stands behind it in a queue.
     session_options& with_retention(waymark::retention policies) &;
     session_options&& with_retention(waymark::retention policies) &&;
-    //! How many saves of this session come between two prunings; 16 unless told. Until then an agent may have
-    //! that many checkpoints more than its policies keep.
+    //! It prunes after its first save, and then after every so many; 16 unless told. In between an agent may
+    //! have that many checkpoints more than its policies keep.
     //! @throws waymark::error `invalid_argument` if it is 0.
     session_options& prune_every(std::size_t saves) &;
     session_options&& prune_every(std::size_t saves) &&;

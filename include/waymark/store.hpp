@@ -245,7 +245,7 @@ public:
     //! Removes one checkpoint, pinned or not, and the steps that were made on it or later if no later
     //! checkpoint of the scope is left. Returns whether it was there.
     virtual bool erase(std::string_view agent_id, std::string_view scope, std::string_view id) = 0;
-    //! Removes all checkpoints and steps of one scope. Returns how many checkpoints there were.
+    //! Removes all checkpoints and steps of one scope, oldest first. Returns how many checkpoints there were.
     virtual std::uint64_t erase_scope(std::string_view agent_id, std::string_view scope) = 0;
     //! Removes everything of an agent, all scopes, steps and pins. Returns how many checkpoints there were.
     virtual std::uint64_t erase_agent(std::string_view agent_id) = 0;
@@ -270,7 +270,7 @@ public:
     //! Gives space back. Returns how many bytes.
     virtual std::uint64_t compact() = 0;
     virtual store_stats stats() = 0;
-    //! What it holds of one agent; `bytes` is the content of its records, without what the store adds.
+    //! What it holds of one agent; `bytes` is what its checkpoints take, without steps and free space.
     virtual store_stats stats(std::string_view agent_id) = 0;
     //! How many threads can usefully save at once, at least 1.
     virtual std::size_t write_lanes() const noexcept = 0;

@@ -29,9 +29,10 @@ public:
     const std::optional<checkpoint_header>& last() const noexcept { return last_; }
     //! Between the first and the last, by their clocks.
     std::chrono::microseconds duration() const noexcept;
-    //! What the agent's checkpoints and steps take, all scopes together: they share what they have in common.
+    //! What the agent's checkpoints take, all scopes together: they share what they have in common.
     std::uint64_t bytes_stored() const noexcept { return bytes_stored_; }
-    //! What they would take more if each were stored alone.
+    //! What they would take more if each were stored alone. Checkpoints that an older version saved, without
+    //! `content_bytes`, are not counted.
     std::uint64_t bytes_shared() const noexcept { return bytes_shared_; }
 
 private:

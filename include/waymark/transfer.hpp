@@ -59,7 +59,8 @@ private:
 };
 
 //! What an import does with a checkpoint or step that the store has with other content. One with the same
-//! content is always left as it is.
+//! content is left as it is in any case. A pin of the input is set on both; with `replace`, a pin that the
+//! input does not have is taken away.
 enum class existing { skip, replace, fail };
 
 class import_options {
@@ -87,14 +88,18 @@ private:
 
 //! Writes checkpoints, pins and steps as JSON Lines: one line for each, and a line at the end that tells a
 //! whole export from a cut one. A line has the messages that the line before it does not have, so that an
-//! export takes space and memory for what is new. docs/format.md describes it.
+//! export takes space for what is new. In memory are some 64 MB of checkpoints (or one, if that is larger),
+//! the last one of each scope, and the steps of one agent. docs/format.md describes the lines.
 //! @throws waymark::error that of the store, or `io` if the stream fails.
 transfer_result export_lines(store& from, std::ostream& to, const export_options& options = {});
 
 //! Reads what `export_lines` wrote. Everything is checked before anything is written: bad input changes
 //! nothing, and the error names the line. Ids, parents, names, times, order, pins and steps are kept;
 //! sequences are the store's. Importing twice is the same as once. Other writers of the store get their turn
-//! between batches.
+//! between batches. In memory are a batch, the last checkpoint of each scope, and all ids.
+//!
+//! What is new is put behind what the agent has in the store, and its newest becomes the head. To restore a
+//! backup of an agent that exists, erase the agent first, or give it another name with `as_agent`.
 //! @pre the stream can be read twice (`seekg`)
 //! @throws waymark::error `invalid_argument`, `unsupported_format`, `conflict` (with `existing::fail`), or
 //! that of the store.

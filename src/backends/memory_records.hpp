@@ -124,8 +124,6 @@ struct agent_data {
             sum.steps += scope.steps.size();
             for (auto where = scope.by_sequence.cbegin(); where != scope.by_sequence.cend(); ++where)
                 sum.bytes += scope.held_bytes(where);
-            for (const auto& [key, entry] : scope.steps)
-                sum.bytes += entry.value.bytes();
         }
     }
 

@@ -172,6 +172,8 @@ public:
         const auto at = now();
         std::vector<std::pair<scope_data*, std::int64_t>> going; // removed at the end, when nothing can fail
         for (auto& [name, scope] : agent->scopes) {
+            if (!policies.applies_to(name))
+                continue;
             std::vector<retention_candidate> candidates;
             std::vector<std::int64_t> sequences;
             const auto needed = scope.needed_by_steps();
@@ -438,6 +440,10 @@ store_stats memory_store::stats()
     store_stats result;
     for (const auto& [id, agent] : impl_->agents)
         agent.add_to(result);
+    for (const auto& [id, agent] : impl_->agents)
+        for (const auto& [name, scope] : agent.scopes)
+            for (const auto& [key, entry] : scope.steps)
+                result.bytes += entry.value.bytes();
     return result;
 }
 

@@ -6,6 +6,7 @@
 
 #include <boost/json/serialize.hpp>
 
+#include <algorithm>
 #include <fcntl.h>
 #include <fstream>
 #include <map>
@@ -94,13 +95,13 @@ private:
 
     using position = std::vector<checkpoint_header>::const_iterator;
 
-    //! As many as hold about so much that they do not share. `wanted` then goes on behind them.
+    //! As many as hold about so much together. `wanted` then goes on behind them.
     position export_some(store& from, query& wanted, position begin, position end)
     {
-        constexpr std::uint64_t about_bytes = 16'000'000;
+        constexpr std::uint64_t about_bytes = 64'000'000;
         auto stop = begin;
         for (std::uint64_t bytes = 0; stop != end && bytes < about_bytes; ++stop)
-            bytes += stop->stored_bytes();
+            bytes += std::max(stop->content_bytes(), stop->stored_bytes());
         std::map<checkpoint_key, bool> pinned;
         for (auto one = begin; one != stop; ++one)
             pinned.emplace(one->key(), one->pinned());

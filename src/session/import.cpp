@@ -126,6 +126,9 @@ private:
     void look_at(const step& record)
     {
         validate(record, store_.bounds());
+        if (!steps_.insert(checkpoint_key(record.agent_id(), record.scope(), record.key())).second)
+            throw error(errc::invalid_argument,
+                        "step " + detail::quoted(record.key()) + " stands here a second time");
         if (options_.when_exists() != existing::fail)
             return;
         const auto found = find_step(store_, record);
@@ -138,6 +141,7 @@ private:
     const import_options& options_;
     renaming names_;
     std::set<checkpoint_key> ids_;
+    std::set<checkpoint_key> steps_; // by their keys
 };
 
 //! Writes what was examined, in batches.
@@ -153,7 +157,10 @@ public:
         names_.apply(entry);
         if (entry.record)
             return add_step(*entry.record, entry.where);
-        bytes_ += entry.point->bytes_besides_conversation();
+        const auto& chat = entry.point->conversation();
+        auto shared = chat; // with the one before
+        shared.truncate(entries_.empty() ? 0 : chat.shared_prefix(entries_.back().point->conversation()));
+        bytes_ += entry.point->bytes_besides_conversation() + chat.bytes() - shared.bytes();
         save_options conditions;
         if (options_.when_exists() != existing::replace)
             conditions.create_only();

@@ -2,6 +2,7 @@
 #include <waymark/resume.hpp>
 
 #include <algorithm>
+#include <limits>
 
 namespace waymark {
 
@@ -46,27 +47,28 @@ namespace {
 std::optional<checkpoint> newest_readable(store& from, const std::string& agent_id, const std::string& scope,
                                           std::vector<checkpoint_header>& passed_over)
 {
-    constexpr std::size_t page_size = 64;
-    auto wanted = query(agent_id).scope(scope).limit(page_size);
+    // One by one, from a place behind all of them: a store that misses its newest checkpoint, or another one,
+    // lists nothing where it would have to list it.
+    auto wanted = query(agent_id).scope(scope).limit(1);
+    auto place = cursor(agent_id, std::numeric_limits<std::int64_t>::max());
     for (;;) {
-        const auto page = from.list(wanted);
-        for (const auto& header : page) {
-            if (header.damage()) {
-                passed_over.push_back(header);
-                continue;
-            }
-            try {
-                if (auto found = from.load(agent_id, scope, header.id()))
-                    return found;
-            } catch (const error& failure) {
-                if (failure.code() != errc::corrupt)
-                    throw;
-                passed_over.push_back(checkpoint_header(header).with_damage(failure.details().message()));
-            }
-        }
-        if (page.size() < page_size)
+        const auto next = from.list(wanted.after(place));
+        if (next.empty())
             return std::nullopt;
-        wanted.after(cursor(page.back()));
+        const auto& header = next.front();
+        place = cursor(header);
+        if (header.damage()) {
+            passed_over.push_back(header);
+            continue;
+        }
+        try {
+            if (auto found = from.load(agent_id, scope, header.id()))
+                return found;
+        } catch (const error& failure) {
+            if (failure.code() != errc::corrupt)
+                throw;
+            passed_over.push_back(checkpoint_header(header).with_damage(failure.details().message()));
+        }
     }
 }
 
@@ -77,11 +79,13 @@ resumed resume(store& from, const std::string& agent_id, const std::string& scop
 {
     std::optional<checkpoint> found;
     std::vector<checkpoint_header> passed_over;
+    std::optional<std::string> damage;
     try {
         found = from.load_latest(agent_id, scope);
     } catch (const error& failure) {
         if (failure.code() != errc::corrupt || !options.falls_back())
             throw;
+        damage = failure.details().message();
         found = newest_readable(from, agent_id, scope, passed_over);
         if (!found) // nothing to fall back to is not "nothing there"
             throw;
@@ -97,7 +101,7 @@ resumed resume(store& from, const std::string& agent_id, const std::string& scop
             chat.repair();
         found->with_conversation(std::move(chat));
     }
-    return {std::move(*found), std::move(unanswered), std::move(passed_over)};
+    return {std::move(*found), std::move(unanswered), std::move(passed_over), std::move(damage)};
 }
 
 session_position position_of(const std::optional<checkpoint>& found)

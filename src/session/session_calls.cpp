@@ -80,16 +80,21 @@ summary summarize(store& from, const std::string& agent_id, const std::string& s
 namespace {
 
 //! The steps that a checkpoint builds on: those that were made on it or on what it was made from, and those
-//! from before the first checkpoint.
+//! from before the first checkpoint. Where that was pruned, the time decides.
 std::vector<step> steps_up_to(store& from, const checkpoint& target)
 {
-    std::unordered_set<std::string> ancestors;
     const auto all = read_history(from, target.agent_id(), target.scope());
+    std::unordered_set<std::string> ancestors;
     for (const auto* point : all.path_to(target.id()))
         ancestors.insert(point->id());
+    const auto next = std::find_if(all.checkpoints().begin(), all.checkpoints().end(),
+                                   [&](const auto& point) { return point.sequence() > target.sequence(); });
     auto steps = from.load_steps(step_query(target.agent_id()).scope(target.scope()));
     std::erase_if(steps, [&](const step& one) {
-        return one.checkpoint_id() && !ancestors.contains(*one.checkpoint_id());
+        if (!one.checkpoint_id() || ancestors.contains(*one.checkpoint_id()))
+            return false;
+        const bool is_elsewhere = all.find(*one.checkpoint_id()) != nullptr;
+        return is_elsewhere || (next != all.checkpoints().end() && one.started_at() > next->created_at());
     });
     return steps;
 }
@@ -102,8 +107,8 @@ checkpoint_key fork(store& in, const std::string& agent_id, const std::string& s
     validate_id(new_agent, "the new agent id");
     const auto target = require_checkpoint(in, agent_id, scope, id);
     std::vector<step_request> steps;
-    for (auto& one : steps_up_to(in, target))
-        steps.push_back(step_request(one.with_agent(new_agent), true).restored());
+    for (auto& one : steps_up_to(in, target)) // for the new agent, they are from before its first checkpoint
+        steps.emplace_back(one.with_agent(new_agent).with_checkpoint(std::nullopt), true);
 
     const auto exists = [&] {
         throw error(errc::conflict,
@@ -170,44 +175,66 @@ void require_head(store& in, const step& wanted, const session_position& positio
 
 } // namespace
 
-step begin_step(store& in, const step& wanted, const step_options& options,
-                const std::optional<session_position>& exclusive)
+begun_step begin_step(store& in, const step& wanted, const step_options& options,
+                      const std::optional<session_position>& exclusive)
 {
-    const auto decide = [&](const step& found) {
+    const auto decide = [&](step found) -> begun_step {
         if (!found.done() && !options.is_safe_to_repeat())
             fail_in_doubt(found);
-        return found;
+        return {std::move(found), false};
     };
     if (exclusive)
         require_head(in, wanted, *exclusive);
-    if (const auto found = find_step(in, wanted))
-        return decide(*found);
+    if (auto found = find_step(in, wanted))
+        return decide(std::move(*found));
     try {
         put_step(in, wanted, true);
-        return wanted;
+        return {wanted, true};
     } catch (const error& failure) {
         if (failure.code() == errc::conflict) // someone else began it just now
-            if (const auto found = find_step(in, wanted))
-                return decide(*found);
+            if (auto found = find_step(in, wanted))
+                return decide(std::move(*found));
         if (failure.code() != errc::not_found)
             throw;
     }
     // The checkpoint that the session stands on was erased. The step is as good without.
-    const auto unattached = step(wanted).with_checkpoint(std::nullopt);
-    put_step(in, unattached, true);
+    begun_step unattached{step(wanted).with_checkpoint(std::nullopt), true};
+    put_step(in, unattached.record, true);
     return unattached;
 }
 
-void settle_step(store& in, const std::string& agent_id, const std::string& scope, const std::string& key,
+step end_step(store& in, const step& made)
+{
+    if (auto found = find_step(in, made); found && found->done())
+        return std::move(*found);
+    // The checkpoint that it was made on, and its record with it, may have been removed meanwhile. It took
+    // effect all the same.
+    const auto request = step_request(made).restored();
+    in.put_steps(std::span(&request, 1)).at(0).value_or_throw();
+    return made;
+}
+
+void withdraw_step(store& in, const step& begun)
+{
+    const auto found = find_step(in, begun);
+    if (found && !found->done() && found->started_at() == begun.started_at())
+        in.erase_step(begun.agent_id(), begun.scope(), begun.key());
+}
+
+bool settle_step(store& in, const std::string& agent_id, const std::string& scope, const std::string& key,
                  const boost::json::value& result)
 {
     auto found = find_step(in, step(agent_id, scope, key));
     if (!found)
         throw error(errc::not_found,
                     "agent " + detail::quoted(agent_id) + " has no step " + detail::quoted(key));
-    if (found->done() && *found->result() != result)
+    if (!found->done()) {
+        put_step(in, found->with_result(result), false);
+        return true;
+    }
+    if (*found->result() != result)
         throw error(errc::conflict, "step " + detail::quoted(key) + " is done, with another result");
-    put_step(in, found->with_result(result), false);
+    return false;
 }
 
 } // namespace waymark::detail

@@ -30,13 +30,32 @@ std::optional<checkpoint_header> head_of(store& from, const std::string& agent_i
     return newest.empty() ? std::nullopt : std::optional(std::move(newest.front()));
 }
 
+//! A session lets go of what is its own.
+retention retention_of(const session_options& options)
+{
+    auto policies = *options.retention();
+    return policies.scope() ? policies : policies.only_scope(options.scope());
+}
+
+std::string what_was_thrown() noexcept
+{
+    try {
+        throw;
+    } catch (const std::exception& thrown) {
+        return thrown.what();
+    } catch (...) {
+        return "something that is no exception";
+    }
+}
+
 } // namespace
 
 session_core::session_core(std::string agent_id, session_options options, std::unique_ptr<session_link> link)
     : agent_id_(std::move(agent_id)),
       options_(std::move(options)),
       link_(std::move(link)),
-      strategy_(options_.strategy())
+      strategy_(options_.strategy()),
+      saves_since_prune_(options_.prune_every() - 1) // a process may not live for that many saves
 {
     validate_id(agent_id_, "the agent id");
     validate_label(options_.scope(), "the scope");
@@ -76,9 +95,16 @@ std::uint64_t session_core::next_ticket() noexcept
 }
 
 void session_core::submit(session_task& submitted) noexcept
-try {
-    if (!submitted.is_wanted(*this))
+{
+    try {
+        if (!submitted.is_wanted(*this))
+            return submitted.complete();
+    } catch (...) {
+        submitted.fail(errc::callback_threw, "the strategy threw: " + what_was_thrown());
         return submitted.complete();
+    }
+    bool queued = false;
+    bool idle = false;
     {
         const std::lock_guard lock(mutex_);
         if (closed_)
@@ -90,24 +116,15 @@ try {
                                                  "; await them, or raise session_options::with_max_pending");
         else {
             queue_.push_back(&submitted);
-            if (std::exchange(busy_, true))
-                return;
+            queued = true;
+            idle = !std::exchange(busy_, true);
         }
     }
-    if (submitted.code())
+    // What is queued belongs to the session's executor, and may be gone by now.
+    if (!queued)
         submitted.complete();
-    else
+    else if (idle)
         link_->post([self = shared_from_this()] { self->pump(); });
-} catch (...) {
-    std::string details;
-    const auto code = current_failure(job::kind::read, details);
-    {
-        const std::lock_guard lock(mutex_);
-        std::erase(queue_, &submitted);
-        busy_ = false;
-    }
-    submitted.fail(code, std::move(details));
-    submitted.complete();
 }
 
 void session_core::cancel(std::uint64_t ticket) noexcept
@@ -156,14 +173,24 @@ void session_core::pump() noexcept
         next = queue_.front();
         queue_.pop_front();
     }
+    settle_position(*next);
+}
+
+void session_core::begin(session_task& task) noexcept
+{
     try {
-        next->begin(shared_from_this());
+        task.begin(shared_from_this());
     } catch (...) {
         std::string details;
         const auto code = current_failure(job::kind::read, details);
-        next->fail(code, std::move(details));
-        finish(*next);
+        task.fail(code, std::move(details));
+        finish(task);
     }
+}
+
+std::shared_ptr<session_core::owned_task> session_core::own(session_task& task)
+{
+    return std::make_shared<owned_task>(shared_from_this(), task);
 }
 
 void session_core::finish(session_task& task) noexcept
@@ -175,23 +202,20 @@ void session_core::finish(session_task& task) noexcept
 
 // Saves
 
-void session_core::save(session_task& task, checkpoint draft, std::optional<std::string> parent,
+void session_core::save(session_task& task, checkpoint draft, const std::optional<std::string>& parent,
                         when_ended done)
 {
-    settle_position([this, self = shared_from_this(), &task, draft = std::move(draft),
-                     parent = std::move(parent), done = std::move(done)] {
-        try {
-            begin_save(task, draft, parent, done);
-        } catch (...) {
-            save_end end;
-            end.code = current_failure(job::kind::read, end.details);
-            end_save(task, std::move(end), done);
-        }
-    });
+    try {
+        begin_save(task, std::move(draft), parent, done);
+    } catch (...) {
+        save_end end;
+        end.code = current_failure(job::kind::read, end.details);
+        end_save(task, std::move(end), done);
+    }
 }
 
-//! After a save with an unknown outcome, looks whether it became the head.
-void session_core::settle_position(std::function<void()> then)
+//! After a save with an unknown outcome, looks what became of it before anything else is begun.
+void session_core::settle_position(session_task& next) noexcept
 {
     std::optional<std::string> doubtful;
     {
@@ -199,35 +223,33 @@ void session_core::settle_position(std::function<void()> then)
         doubtful = doubtful_save_;
     }
     if (!doubtful)
-        return then();
-    const auto head = std::make_shared<std::optional<checkpoint_header>>();
+        return begin(next);
+    const auto found = std::make_shared<std::optional<checkpoint>>();
     link_->call(
         job::kind::read, agent_id_,
-        [this, self = shared_from_this(), head](store& from) {
-            *head = head_of(from, agent_id_, options_.scope());
+        [this, self = shared_from_this(), found, doubtful](store& from) {
+            *found = from.load(agent_id_, options_.scope(), *doubtful);
             return std::nullopt;
         },
-        [this, self = shared_from_this(), head, doubtful, then](std::error_code code, const std::string&) {
-            if (!code) {
+        [this, owned = own(next), found](std::error_code code, const std::string& details) {
+            auto& task = owned->take();
+            if (code) {
+                task.fail(code, "what became of the save before is not known: " + details);
+                return finish(task);
+            }
+            {
                 const std::lock_guard lock(mutex_);
-                if (*head && (*head)->id() == *doubtful)
-                    position_ = {(*head)->id(), (*head)->id(), (*head)->sequence(), (*head)->parent_id()};
+                if (*found)
+                    position_ = {(*found)->id(), (*found)->id(), (*found)->sequence(), (*found)->parent_id()};
                 doubtful_save_.reset();
             }
-            then(); // if the store cannot be read, the save says so
+            begin(task);
         });
 }
 
-void session_core::begin_save(session_task& task, checkpoint draft, std::optional<std::string> parent,
-                              when_ended done)
+void session_core::begin_save(session_task& task, checkpoint draft, const std::optional<std::string>& parent,
+                              const when_ended& done)
 {
-    std::string veto;
-    if (!ask_hooks(draft, veto)) {
-        save_end end;
-        end.vetoed = true;
-        end.details = std::move(veto);
-        return end_save(task, std::move(end), done);
-    }
     const auto from = position();
     // What comes from elsewhere is not taken for the session's own.
     if (draft.agent_id() != agent_id_)
@@ -238,11 +260,22 @@ void session_core::begin_save(session_task& task, checkpoint draft, std::optiona
                                                 ", the session of " + detail::quoted(options_.scope()));
     // A caller that did not learn how its last save ended may repeat it.
     const bool is_repetition = !parent && draft.id() == from.parent;
-    draft.with_agent(agent_id_)
-        .with_scope(options_.scope())
-        .with_parent(parent          ? parent
-                     : is_repetition ? from.before
-                                     : from.parent);
+    const auto frame = [&](checkpoint& framed) {
+        framed.with_agent(agent_id_)
+            .with_scope(options_.scope())
+            .with_parent(parent          ? parent
+                         : is_repetition ? from.before
+                                         : from.parent);
+    };
+    frame(draft);
+    std::string veto;
+    if (!ask_hooks(draft, veto)) {
+        save_end end;
+        end.vetoed = true;
+        end.details = std::move(veto);
+        return end_save(task, std::move(end), done);
+    }
+    frame(draft); // whatever the hooks did to it
     if (!options_.writer().empty())
         draft.with_metadata(writer_member, options_.writer());
     save_options conditions;
@@ -250,13 +283,13 @@ void session_core::begin_save(session_task& task, checkpoint draft, std::optiona
     if (options_.is_exclusive())
         conditions.expect_head(from.head);
     link_->save({draft, std::move(conditions)},
-                [this, self = shared_from_this(), &task, draft, done = std::move(done)](
-                    std::error_code code, const std::string& details, const save_receipt& receipt) {
+                [this, owned = own(task), draft, done](std::error_code code, const std::string& details,
+                                                       const save_receipt& receipt) {
                     save_end end;
                     end.code = code;
                     end.details = details;
                     end.receipt = receipt;
-                    saved(task, draft, std::move(end), done);
+                    saved(owned->take(), draft, std::move(end), done);
                 });
 }
 
@@ -294,7 +327,7 @@ void session_core::saved(session_task& task, const checkpoint& draft, save_end e
             end.saved = draft;
             end.saved->with_sequence(end.receipt.sequence());
             // A repetition of an earlier save moves nothing.
-            if (end.receipt.sequence() > position_.sequence)
+            if (end.receipt.bytes_written() > 0 || end.receipt.sequence() > position_.sequence)
                 position_ = {draft.id(), draft.id(), end.receipt.sequence(), draft.parent_id()};
         }
     }
@@ -302,7 +335,7 @@ void session_core::saved(session_task& task, const checkpoint& draft, save_end e
 }
 
 //! Says who moved the head.
-void session_core::explain_conflict(session_task& task, save_end end, when_ended done)
+void session_core::explain_conflict(session_task& task, save_end end, const when_ended& done)
 {
     const auto head = std::make_shared<std::optional<checkpoint_header>>();
     const auto ended = std::make_shared<save_end>(std::move(end));
@@ -312,8 +345,7 @@ void session_core::explain_conflict(session_task& task, save_end end, when_ended
             *head = head_of(from, agent_id_, options_.scope());
             return std::nullopt;
         },
-        [this, self = shared_from_this(), &task, head, ended, done](std::error_code code,
-                                                                    const std::string&) {
+        [this, owned = own(task), head, ended, done](std::error_code code, const std::string&) {
             const auto expected = position().head;
             const auto found = *head ? std::optional((*head)->id()) : std::nullopt;
             if (!code && found != expected)
@@ -322,7 +354,7 @@ void session_core::explain_conflict(session_task& task, save_end end, when_ended
                                  ", and this session went on from " +
                                  (expected ? detail::quoted(*expected) : "nothing") +
                                  "; async_resume() loads what is there now";
-            end_save(task, std::move(*ended), done);
+            end_save(owned->take(), std::move(*ended), done);
         });
 }
 
@@ -368,33 +400,43 @@ void session_core::report(session_error::source where, std::error_code code,
 
 void session_core::report_hook(const char* which) noexcept
 {
-    std::string details;
-    const auto code = current_failure(job::kind::read, details);
-    report(session_error::source::hook, code, "a hook of " + std::string(which) + " threw: " + details);
+    report(session_error::source::hook, errc::callback_threw,
+           "a hook of " + std::string(which) + " threw: " + what_was_thrown());
 }
 
 void session_core::prune_if_due()
 {
     {
         const std::lock_guard lock(mutex_);
-        if (!options_.retention() || closed_ || ++saves_since_prune_ < options_.prune_every() || pruning_)
+        if (!options_.retention() || closed_ || ++saves_since_prune_ < options_.prune_every())
             return;
         saves_since_prune_ = 0;
-        pruning_ = true;
+        if (std::exchange(pruning_, true)) {
+            prune_again_ = true; // the one that runs may not have seen this save
+            return;
+        }
     }
+    prune();
+}
+
+void session_core::prune()
+{
     link_->call(
-        job::kind::write, agent_id_,
+        job::kind::read, agent_id_, // beside the agent's saves, not among them
         [this, self = shared_from_this()](store& from) {
-            from.prune(agent_id_, *options_.retention(), dry_run::no);
+            from.prune(agent_id_, retention_of(options_), dry_run::no);
             return std::nullopt;
         },
         [this, self = shared_from_this()](std::error_code code, const std::string& details) {
-            {
-                const std::lock_guard lock(mutex_);
-                pruning_ = false;
-            }
             if (code)
                 report(session_error::source::retention, code, details);
+            {
+                const std::lock_guard lock(mutex_);
+                pruning_ = std::exchange(prune_again_, false) && !closed_;
+                if (!pruning_)
+                    return;
+            }
+            prune();
         });
 }
 

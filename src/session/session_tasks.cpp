@@ -11,7 +11,8 @@ void rollback_task::begin(const std::shared_ptr<session_core>& session)
             draft_ = require_checkpoint(from, session->agent_id(), session->options().scope(), target_);
             return draft_;
         },
-        [this, session](std::error_code code, const std::string& details) {
+        [this, session, owned = session->own(*this)](std::error_code code, const std::string& details) {
+            owned->take();
             if (code) {
                 fail(code, details);
                 return session->finish(*this);

@@ -173,8 +173,10 @@ saver::comparison saver::compare(const checkpoint_row& existing, const checkpoin
         existing.messages != static_cast<std::int64_t>(wanted.conversation().size()))
         return comparison::different;
     try {
-        return load_checkpoint(existing, agent, store_number_, tables_) == wanted ? comparison::same
-                                                                                  : comparison::different;
+        // An import that is repeated compares checkpoint after checkpoint.
+        return load_checkpoint(existing, agent, store_number_, tables_, compared_) == wanted
+                   ? comparison::same
+                   : comparison::different;
     } catch (const error& failure) {
         if (failure.code() != errc::corrupt)
             throw;

@@ -52,6 +52,7 @@ private:
     std::size_t largest_value_;
     std::vector<const remembered_prefix*> remembered_; // each with a reference
     bool writing_ = false;
+    last_read compared_;
 };
 
 //! The whole checkpoint. @throws waymark::error `corrupt` that names it.

@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <limits>
+#include <map>
 
 namespace waymark::detail {
 
@@ -177,9 +178,9 @@ std::vector<checkpoint> table_store::load_all(const query& query)
     query.validate();
     return impl_->read<std::vector<checkpoint>>([&](tables& from) {
         std::vector<checkpoint> result;
-        last_read last;
+        std::map<std::string, last_read> last; // by scope
         select(from, query, [&](const agent_row& agent, checkpoint_row&& row, checkpoint_header&&) {
-            result.push_back(load_checkpoint(row, agent, impl_->number, from, last));
+            result.push_back(load_checkpoint(row, agent, impl_->number, from, last[row.scope]));
         });
         return result;
     });
@@ -226,10 +227,13 @@ std::uint64_t table_store::erase_scope(std::string_view agent_id, std::string_vi
     validate_scope(agent_id, scope);
     std::uint64_t count = 0;
     std::optional<agent_row> agent;
-    impl_->database->write([&](tables& in) {
-        count = remove_scope(in, agent_id, scope);
-        agent = in.find_agent(agent_id);
-    });
+    for (bool more = true; more;) // in short transactions, so that savers get their turn
+        impl_->database->write([&](tables& in) {
+            const auto removed = remove_some_of_scope(in, agent_id, scope);
+            count += removed;
+            more = removed > 0;
+            agent = in.find_agent(agent_id);
+        });
     if (agent)
         try_to_sweep(*impl_->database, agent->number);
     return count;

@@ -46,7 +46,7 @@ bool remove_checkpoint(tables& in, std::string_view agent_id, std::string_view s
     return true;
 }
 
-std::uint64_t remove_scope(tables& in, std::string_view agent_id, std::string_view scope)
+std::size_t remove_some_of_scope(tables& in, std::string_view agent_id, std::string_view scope)
 {
     ledger records(in);
     if (records.find_agent(agent_id) == nullptr)
@@ -54,24 +54,22 @@ std::uint64_t remove_scope(tables& in, std::string_view agent_id, std::string_vi
     auto& agent = records.change_agent(agent_id);
     if (records.find_scope(agent, scope) == nullptr)
         return 0;
-    std::vector<std::string> ids;
+    std::vector<checkpoint_row> oldest;
     scan_range range;
     range.scope = scope;
     in.scan_checkpoints(agent.number, range, [&](checkpoint_row&& row) {
-        ids.push_back(std::move(row.id));
-        return true;
+        oldest.push_back(std::move(row));
+        return oldest.size() < rows_per_transaction;
     });
-    for (const auto& id : ids)
-        in.remove_checkpoint(agent.number, scope, id);
-    ++agent.changes;
-    agent.has_garbage = true;
+    for (const auto& row : oldest)
+        remove_row(in, records, agent, row);
     auto& record = records.change_scope(agent, scope);
-    record.checkpoints = 0;
-    record.head = 0;
-    in.remove_steps_after(agent.number, scope, -1);
-    record.steps = 0;
+    if (record.head == 0) { // nothing is left that a step could belong to
+        in.remove_steps_after(agent.number, scope, -1);
+        record.steps = 0;
+    }
     records.write();
-    return ids.size();
+    return oldest.size();
 }
 
 store_stats measure(tables& from, const agent_row& agent)
@@ -85,10 +83,6 @@ store_stats measure(tables& from, const agent_row& agent)
     result.agents = result.checkpoints + result.steps == 0 ? 0 : 1;
     from.scan_checkpoints(agent.number, {}, [&](checkpoint_row&& row) {
         bytes += row_bytes(row);
-        return true;
-    });
-    from.scan_steps(agent.number, std::nullopt, [&](step_row&& row) {
-        bytes += static_cast<std::int64_t>(row.key.size() + (row.result ? row.result->size() : 0));
         return true;
     });
     from.message_sizes(agent.number, {1, agent.next_message}, [&](tables::message_size&& row) {
@@ -167,7 +161,8 @@ prune_result plan_prune(tables& from, const agent_row& agent, const retention& p
                             static_cast<std::uint64_t>(row_bytes(next.row) + held.take(next.references)),
                             next.row.pinned || !next.is_readable || needed.contains(next.row.id)};
         }
-        const auto selected = policies.select(looked_at, at);
+        const auto selected =
+            policies.applies_to(scope.scope) ? policies.select(looked_at, at) : std::vector<std::size_t>();
         for (std::size_t i = 0; i < candidates.size(); ++i) {
             if (!std::binary_search(selected.begin(), selected.end(), i)) {
                 left.take(candidates[i].references);

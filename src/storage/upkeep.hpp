@@ -13,10 +13,11 @@ namespace waymark::storage {
 //! `sweep`. Returns whether it was there.
 bool remove_checkpoint(tables& in, std::string_view agent_id, std::string_view scope, std::string_view id);
 
-//! Removes all checkpoints and steps of a scope, likewise. Returns how many checkpoints there were.
-std::uint64_t remove_scope(tables& in, std::string_view agent_id, std::string_view scope);
+//! Removes the oldest checkpoints of a scope, likewise, and its steps with the last of them. Returns how
+//! many.
+std::size_t remove_some_of_scope(tables& in, std::string_view agent_id, std::string_view scope);
 
-//! What an agent has and takes.
+//! What an agent has, and what its checkpoints take.
 store_stats measure(tables& from, const agent_row& agent);
 
 //! What retention would remove now, and what it would free.

@@ -164,6 +164,20 @@ void what_any_policy_removes_is_removed(const backend_under_test& backend)
     WAYMARK_EXPECT(left_in(*store) == (id_list{"3", "5"}));
 }
 
+void prune_can_be_limited_to_a_scope(const backend_under_test& backend)
+{
+    auto store = numbered(backend, 4);
+    for (int i = 0; i < 4; ++i)
+        store->save(checkpoint_of("agent", std::to_string(i)).with_scope("sub"));
+    const auto pruned = store->prune("agent", retention().keep_last(1).only_scope("sub"), dry_run::no);
+    WAYMARK_EXPECT(pruned.count() == 3 && pruned.bytes() > 0);
+    WAYMARK_EXPECT(store->count(query("agent").scope("")) == 4);
+    WAYMARK_EXPECT(store->count(query("agent").scope("sub")) == 1);
+    WAYMARK_EXPECT(store->prune("agent", retention().keep_last(1).only_scope("none"), dry_run::no).count() ==
+                   0);
+    WAYMARK_EXPECT(store->verify().ok());
+}
+
 void pins_and_pending_steps_protect(const backend_under_test& backend)
 {
     auto store = numbered(backend, 6);
@@ -336,6 +350,7 @@ std::vector<conformance_case> upkeep_cases()
         {"prune by age and by bytes", prune_by_age_and_bytes},
         {"prune thins as Breakpilot did", prune_thins_as_breakpilot_did},
         {"what any policy removes is removed", what_any_policy_removes_is_removed},
+        {"prune can be limited to a scope", prune_can_be_limited_to_a_scope},
         {"pins and pending steps protect from retention", pins_and_pending_steps_protect},
         {"steps are recorded and found", steps_are_recorded_and_found},
         {"a step is begun once", a_step_is_begun_once},

@@ -153,7 +153,7 @@ public:
     {
         std::vector<std::string> scopes;
         for (const auto& entry : all)
-            if (entry.value.agent_id() == agent)
+            if (entry.value.agent_id() == agent && policies.applies_to(entry.value.scope()))
                 scopes.push_back(entry.value.scope());
         std::sort(scopes.begin(), scopes.end());
         scopes.erase(std::unique(scopes.begin(), scopes.end()), scopes.end());

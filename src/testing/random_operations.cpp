@@ -87,6 +87,8 @@ public:
             chosen.max_age(std::chrono::hours(one_in(2) ? 1 : 876'000));
         if (one_in(4))
             chosen.thin_after(below(4));
+        if (one_in(4))
+            chosen.only_scope(scope());
         return chosen;
     }
 

@@ -40,6 +40,8 @@ public:
             return "the step began and its end was never recorded; find out whether its effect happened";
         case errc::vetoed:
             return "a before_save hook refused the save and nothing was written; the details have its reason";
+        case errc::callback_threw:
+            return "a function of the caller's threw an exception; the details say which and what";
         case errc::io:
             return "the operating system or the database failed; the details say how";
         }

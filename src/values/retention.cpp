@@ -58,6 +58,18 @@ void mark_thinned(marks& gone, std::span<const retention_candidate> list)
 
 } // namespace
 
+retention& retention::only_scope(std::string scope) &
+{
+    validate_label(scope, "the scope");
+    scope_ = std::move(scope);
+    return *this;
+}
+
+retention&& retention::only_scope(std::string scope) &&
+{
+    return std::move(only_scope(std::move(scope)));
+}
+
 retention& retention::keep_last(std::size_t count) & noexcept
 {
     keep_last_ = count;
@@ -135,12 +147,14 @@ void tag_invoke(json::value_from_tag, json::value& to, const retention& from)
         object["max_bytes"] = *from.max_bytes();
     if (from.thin_after())
         object["thin_after"] = *from.thin_after();
+    if (from.scope())
+        object["scope"] = *from.scope();
 }
 
 retention tag_invoke(json::value_to_tag<retention>, const json::value& from)
 {
     const detail::object_reader reader(from, "retention");
-    reader.refuse_others({"keep_last", "max_age_microseconds", "max_bytes", "thin_after"},
+    reader.refuse_others({"keep_last", "max_age_microseconds", "max_bytes", "thin_after", "scope"},
                          "those are the policies");
     retention result;
     if (reader.find("keep_last"))
@@ -151,6 +165,8 @@ retention tag_invoke(json::value_to_tag<retention>, const json::value& from)
         result.max_bytes(reader.unsigned_or("max_bytes", 0));
     if (reader.find("thin_after"))
         result.thin_after(reader.unsigned_or("thin_after", 0));
+    if (auto scope = reader.optional_string("scope"))
+        result.only_scope(std::move(*scope));
     return result;
 }
 

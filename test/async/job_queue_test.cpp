@@ -22,6 +22,7 @@ public:
     void fail(std::error_code, std::string) noexcept override {}
     void abort() noexcept override {}
     void complete() noexcept override {}
+    void discard() noexcept override {}
 };
 
 using jobs = std::vector<job*>;

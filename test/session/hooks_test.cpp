@@ -19,7 +19,8 @@ asio::awaitable<void> hooks_are_told(async_store& store)
     std::vector<std::string> told;
     session.before_save([&](pending_save& pending) {
         told.push_back("before " + pending.checkpoint().name());
-        pending.checkpoint().with_metadata("host", "a").with_parent("nonsense");
+        pending.checkpoint().with_metadata("host", "a");
+        pending.checkpoint().with_parent("nonsense").with_agent("other").with_scope("elsewhere"); // no effect
     });
     session.before_save([&](pending_save& pending) {
         CHECK(pending.checkpoint().metadata().at("host") == "a"); // what the one before it did
@@ -85,6 +86,7 @@ TEST_CASE("a hook that throws is reported, loses no save and stops no other hook
         session.on_error([](const session_error&) { throw std::runtime_error("ignored"); });
         session.on_error([&](const session_error& error) {
             CHECK(error.from() == session_error::source::hook);
+            CHECK(error.code() == errc::callback_threw);
             errors.push_back(error.message());
         });
         session.before_save([](pending_save& pending) {

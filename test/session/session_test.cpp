@@ -7,6 +7,8 @@
 #include <asio/thread_pool.hpp>
 #include <asio/use_future.hpp>
 
+#include <semaphore>
+
 using namespace waymark;
 using test::chat_of;
 using test::failure;
@@ -199,6 +201,10 @@ TEST_CASE("after a save with an unknown outcome the session finds out what becam
             const auto doubtful = session.draft(chat_of(2), 2).with_id("doubtful");
             co_await session.async_checkpoint(doubtful, how.details, how.token());
             CHECK(how.code == errc::outcome_unknown);
+            int made = 0; // a step, too, finds out first
+            co_await session.async_step(
+                "step", [&made]() -> asio::awaitable<boost::json::value> { co_return ++made; });
+            CHECK(made == 1);
             if (repeats) {
                 const auto repeated = co_await session.async_checkpoint(doubtful);
                 CHECK(repeated.parent_id() == first.id());
@@ -337,6 +343,76 @@ TEST_CASE("one session may be used from several threads at once")
     CHECK(history.branches().size() == 1);
     CHECK(history.size() == 300);
     pool.join();
+}
+
+TEST_CASE("a strategy that throws fails its own notification, and nothing else")
+{
+    test::gated_fixture fixture;
+    session session(fixture.store, "agent");
+    fixture.backend->close_gate();
+    std::vector<std::error_code> codes(4);
+    session.async_checkpoint("held", 1, chat_of(1), test::into(codes[0]));
+    fixture.io.poll();
+    fixture.backend->wait_for_calls(1);
+    session.set_strategy(strategy::when([](std::int64_t, event) -> bool { throw std::runtime_error("no"); }));
+    session.async_notify(event::iteration, 2, chat_of(2), test::into(codes[1]));
+    session.async_checkpoint("second", 3, chat_of(3), test::into(codes[2]));
+    session.async_checkpoint("third", 4, chat_of(4), test::into(codes[3]));
+    fixture.io.poll();
+    CHECK(codes[1] == errc::callback_threw);
+    fixture.backend->open_gate();
+    fixture.io.run();
+    CHECK_FALSE(codes[0]);
+    const auto saved = fixture.backend->list(query("agent").oldest_first());
+    REQUIRE(saved.size() == 3);
+    CHECK(saved[1].parent_id() == saved[0].id());
+    CHECK(saved[2].parent_id() == saved[1].id());
+}
+
+TEST_CASE("a session can be moved, with its hooks and what is under way")
+{
+    asio::io_context io;
+    async_store store(io.get_executor(), std::make_shared<memory_store>());
+    int told = 0;
+    std::error_code code;
+    session first(store, "agent");
+    first.on_checkpoint([&](const checkpoint_saved&) { ++told; });
+    first.async_checkpoint("one", 1, chat_of(1), test::into(code));
+    session second(std::move(first));
+    io.run();
+    io.restart();
+    CHECK_FALSE(code);
+    CHECK(told == 1);
+    session third(store, "other");
+    third = std::move(second);
+    CHECK(third.agent_id() == "agent");
+    third.async_checkpoint("two", 2, chat_of(2), test::into(code));
+    io.run();
+    CHECK_FALSE(code);
+    CHECK(told == 2);
+    CHECK(store.backend()->list(query("agent")).front().parent_id());
+}
+
+TEST_CASE("a session goes on after its agent was erased")
+{
+    asio::io_context io;
+    async_store store(io.get_executor(), std::make_shared<memory_store>());
+    const auto body = [&]() -> asio::awaitable<void> {
+        session session{store, "agent"};
+        for (int i = 0; i < 5; ++i)
+            co_await session.async_checkpoint("before", i, chat_of(i));
+        co_await store.async_erase_agent("agent");
+        std::optional<std::string> parent;
+        for (int i = 0; i < 3; ++i) {
+            const auto saved = co_await session.async_checkpoint("after", i, chat_of(i));
+            if (i > 0)
+                CHECK(saved.parent_id() == parent);
+            parent = saved.id();
+        }
+        const auto history = co_await session.async_history();
+        CHECK(history.roots().size() == 1);
+    };
+    run_coroutine(io, body());
 }
 
 // Resuming
@@ -515,7 +591,7 @@ asio::awaitable<void> retention_by_itself(async_store& store)
             CHECK(pinned);
         }
     }
-    co_await store.async_flush();
+    co_await test::eventually(store, [&] { return store.backend()->count(query("agent")) == 4; });
     const auto left = co_await session.async_list(session.query().oldest_first());
     REQUIRE(left.size() == 4); // one is pinned
     CHECK(left.front().iteration() == 0);
@@ -541,6 +617,45 @@ TEST_CASE("retention runs by itself after saves, and by hand with a dry run")
     on_every_store(retention_by_itself);
 }
 
+TEST_CASE("no save waits for a prune, and a prune concerns the session's scope")
+{
+    //! A prune that does not end before it is told to.
+    class slow final : public test::forwarding_store {
+    public:
+        prune_result prune(std::string_view agent, const retention& policies, dry_run dry) override
+        {
+            ++prunes;
+            released.acquire();
+            return forwarding_store::prune(agent, policies, dry);
+        }
+        std::atomic<int> prunes = 0;
+        std::binary_semaphore released{0};
+    };
+    asio::io_context io;
+    const auto backend = std::make_shared<slow>();
+    async_store store(io.get_executor(), backend);
+    const auto body = [&]() -> asio::awaitable<void> {
+        session main{store, "agent"};
+        for (int i = 0; i < 3; ++i)
+            co_await main.async_checkpoint("main", i, chat_of(i));
+        session sub{
+            store, "agent",
+            session_options().with_scope("sub").with_retention(retention().keep_last(1)).prune_every(1)};
+        for (int i = 0; i < 5; ++i)
+            co_await sub.async_checkpoint("sub", i, chat_of(i));
+        CHECK(backend->prunes == 1); // it runs, and all five saves are done
+        backend->released.release();
+        co_await test::eventually(store, [&] { return backend->prunes == 2; });
+        backend->released.release(); // the second one sees what came meanwhile
+        const auto pruned = co_await test::eventually(
+            store, [&] { return backend->count(query("agent").scope("sub")) == 1; });
+        CHECK(pruned);
+        const auto others = co_await main.async_count();
+        CHECK(others == 3);
+    };
+    run_coroutine(io, body());
+}
+
 TEST_CASE("a failing prune fails no save")
 {
     class stubborn final : public test::forwarding_store {
@@ -560,13 +675,14 @@ TEST_CASE("a failing prune fails no save")
             CHECK(error.code() == errc::busy);
             errors.push_back(error.from());
         });
-        for (int i = 0; i < 4; ++i)
+        for (int i = 0; i < 6; ++i) { // after the first save, and every second from then
             co_await session.async_checkpoint("turn", i, chat_of(i));
-        co_await store.async_flush();
-        co_await session.async_checkpoint("last", 5, chat_of(5));
+            co_await test::eventually(store,
+                                      [&] { return errors.size() == static_cast<std::size_t>(i / 2 + 1); });
+        }
     };
     run_coroutine(io, body());
-    CHECK(errors == std::vector(2, session_error::source::retention));
+    CHECK(errors == std::vector(3, session_error::source::retention));
 }
 
 // Names, queries, clearing

@@ -129,6 +129,8 @@ asio::awaitable<void> be_in_doubt(async_store& store)
     CHECK(runs == 1);
     const auto settled = co_await session.async_settle_step("b", "it had happened");
     CHECK(settled);
+    const auto settled_again = co_await session.async_settle_step("b", "it had happened");
+    CHECK_FALSE(settled_again);
     const auto known = co_await session.async_step("b", count_up(runs, nullptr));
     CHECK(known == "it had happened");
     const auto forgotten = co_await session.async_forget_step("c");
@@ -188,6 +190,93 @@ TEST_CASE("a step that never ended is in doubt")
 TEST_CASE("steps go with the last checkpoint that knows them")
 {
     on_every_store(go_with_their_checkpoints);
+}
+
+TEST_CASE("a repetition that fails leaves the doubt, and one that is late keeps the first result")
+{
+    asio::io_context io;
+    async_store store(io.get_executor(), std::make_shared<memory_store>());
+    const auto body = [&]() -> asio::awaitable<void> {
+        session session{store, "agent"};
+        std::vector<step_request> begun;
+        begun.emplace_back(step("agent", "", "a"));
+        begun.emplace_back(step("agent", "", "b"));
+        co_await store.async_put_steps(begun);
+        int runs = 0;
+        bool failed = false;
+        try {
+            co_await session.async_step("a", fail(runs), step_options().safe_to_repeat());
+        } catch (const std::runtime_error&) {
+            failed = true;
+        }
+        CHECK(failed);
+        const auto doubt = co_await code_of(session.async_step("a", count_up(runs, 1), asio::use_awaitable));
+        CHECK(doubt == errc::step_in_doubt); // the first attempt is as doubtful as before
+
+        // Another process repeats it at the same time, and is faster.
+        const auto slow = [&]() -> asio::awaitable<json::value> {
+            ++runs;
+            co_await session.async_settle_step("b", "first");
+            co_return "second";
+        };
+        const auto made = co_await session.async_step("b", slow, step_options().safe_to_repeat());
+        CHECK(made == "first");
+        const auto again = co_await session.async_step("b", count_up(runs, 3));
+        CHECK(again == "first");
+    };
+    run_coroutine(io, body());
+}
+
+namespace {
+
+asio::awaitable<void> lose_the_record(async_store& store)
+{
+    session session{store, "agent"};
+    co_await session.async_checkpoint("start", 1, chat_of(1));
+    int runs = 0;
+    const auto cleared_meanwhile = [&]() -> asio::awaitable<json::value> {
+        ++runs;
+        co_await session.async_clear();
+        co_return "made";
+    };
+    const auto made = co_await session.async_step("call", cleared_meanwhile);
+    CHECK(made == "made");
+    const auto again = co_await session.async_step("call", count_up(runs, "again"));
+    CHECK(again == "made");
+    CHECK(runs == 1);
+}
+
+} // namespace
+
+TEST_CASE("an effect whose record went while it was made is recorded all the same")
+{
+    on_every_store(lose_the_record);
+}
+
+TEST_CASE("recording a step waits for a store that is busy for a moment")
+{
+    class busy final : public test::forwarding_store {
+    public:
+        std::vector<step_outcome> put_steps(std::span<const step_request> batch) override
+        {
+            if (batch.front().step().done() && left-- > 0)
+                throw error(errc::busy, "not now");
+            return forwarding_store::put_steps(batch);
+        }
+        std::atomic<int> left = 2;
+    };
+    asio::io_context io;
+    const auto backend = std::make_shared<busy>();
+    async_store store(io.get_executor(), backend);
+    const auto body = [&]() -> asio::awaitable<void> {
+        session session{store, "agent"};
+        int runs = 0;
+        const auto made = co_await session.async_step("call", count_up(runs, 1));
+        CHECK(made == 1);
+        CHECK(runs == 1);
+        CHECK(backend->left == -1);
+    };
+    run_coroutine(io, body());
 }
 
 TEST_CASE("a pending step keeps its checkpoint from retention")
@@ -341,6 +430,16 @@ TEST_CASE("a step that is cancelled while it runs is in doubt, and one that ende
         CHECK(ended);
         return failure;
     };
+    // Whatever it throws because of it.
+    const auto disguised = [&]() -> asio::awaitable<json::value> {
+        started = true;
+        asio::steady_timer forever(co_await asio::this_coro::executor, asio::steady_timer::time_point::max());
+        std::error_code code;
+        co_await forever.async_wait(asio::redirect_error(asio::use_awaitable, code));
+        throw std::runtime_error("the connection broke");
+    };
+    CHECK(make("disguised", disguised));
+    CHECK(backend->load_steps(step_query("agent").key("disguised").pending_only()).size() == 1);
     CHECK(make("endless", endless));
     const auto pending = backend->load_steps(step_query("agent").key("endless"));
     REQUIRE(pending.size() == 1);

@@ -1,4 +1,5 @@
 //! Export and import between any two stores.
+#include "forwarding_store.hpp"
 #include "on_every_store.hpp"
 #include "temporary_folder.hpp"
 
@@ -8,6 +9,7 @@
 #include <boost/json/serialize.hpp>
 
 #include <fstream>
+#include <map>
 #include <sstream>
 #include <sys/stat.h>
 
@@ -115,6 +117,89 @@ TEST_CASE("random histories survive an export and an import")
         INFO("seed " << seed);
         CHECK(content_of(*copy) == content_of(*origin));
     }
+}
+
+TEST_CASE("long histories are exported page by page")
+{
+    for (const auto& backend : test::all_backends())
+        DYNAMIC_SECTION(backend.name())
+        {
+            const auto origin = backend.make_empty();
+            std::vector<save_request> batch;
+            std::map<std::string, conversation> chats;
+            for (int i = 0; i < 600; ++i) {
+                const std::string scope = i % 3 == 0 ? "sub" : "";
+                auto& chat = chats[scope];
+                if (i % 50 == 0)
+                    chat.clear(); // so that files stay small
+                chat.push(message::user("message " + std::to_string(i)));
+                batch.emplace_back(checkpoint("agent", chat, i).with_scope(scope).with_id(std::to_string(i)));
+            }
+            for (const auto& outcome : origin->save(batch))
+                outcome.value_or_throw();
+            for (const auto* id : {"1", "255", "256", "257", "511", "512", "598"})
+                origin->pin("agent", std::stoi(id) % 3 == 0 ? "sub" : "", id, true);
+            const auto copy = backend.make_empty();
+            CHECK(import_text(*copy, lines_of(*origin)).checkpoints() == 600);
+            CHECK(content_of(*copy) == content_of(*origin));
+        }
+}
+
+TEST_CASE("large checkpoints are exported one by one, and lines may have any length")
+{
+    memory_store origin;
+    for (int i = 0; i < 3; ++i) // none fits beside another one
+        origin.save(checkpoint("large", conversation{}, i)
+                        .with_id(std::to_string(i))
+                        .with_state({{"blob", std::string(40'000'000, static_cast<char>('a' + i))}}));
+    // Around the pieces in which lines are read.
+    for (std::size_t length = 65'500; length < 65'600; ++length) {
+        conversation chat;
+        chat.push(message::user(std::string(length, 'x')));
+        origin.save(checkpoint("lengths", chat, static_cast<std::int64_t>(length)));
+    }
+    const auto lines = lines_of(origin);
+    memory_store copy;
+    CHECK(import_text(copy, lines).checkpoints() == 103);
+    CHECK(content_of(copy) == content_of(origin));
+    // Without the last newline, and with the line ends of another system.
+    memory_store cut;
+    CHECK(import_text(cut, lines.substr(0, lines.size() - 1)).checkpoints() == 103);
+    std::string foreign;
+    for (const char c : lines)
+        foreign += c == '\n' ? "\r\n" : std::string(1, c);
+    memory_store other;
+    CHECK(import_text(other, foreign).checkpoints() == 103);
+    CHECK(content_of(other) == content_of(origin));
+}
+
+TEST_CASE("what changes during an export does not disturb it")
+{
+    //! Each time that a list was made, its first checkpoint goes and another one comes.
+    class restless final : public test::forwarding_store {
+    public:
+        std::vector<checkpoint_header> list(const query& query) override
+        {
+            auto headers = forwarding_store::list(query);
+            if (!headers.empty() && changes-- > 0) {
+                erase("agent", "", headers.front().id());
+                store::save(checkpoint("agent").with_id("new " + headers.front().id()));
+            }
+            return headers;
+        }
+        int changes = 2;
+    };
+    restless origin;
+    for (int i = 0; i < 300; ++i)
+        origin.store::save(checkpoint("agent", chat_of(1), i).with_id(std::to_string(i)));
+    memory_store copy;
+    import_text(copy, lines_of(origin));
+    // Everything that was there all the time; what came meanwhile may be missing.
+    for (int i = 0; i < 300; ++i) {
+        const auto kept = origin.load("agent", "", std::to_string(i));
+        CHECK(copy.load("agent", "", std::to_string(i)) == kept);
+    }
+    CHECK(copy.count(query("agent")) >= 298);
 }
 
 TEST_CASE("importing twice is the same as once")
@@ -251,6 +336,9 @@ TEST_CASE("bad input changes nothing, and the error names the line")
     bad = lines;
     bad.insert(bad.begin() + 2, bad[1]);
     CHECK(message(bad) == "line 3: checkpoint 'a' stands here a second time");
+    bad = lines;
+    bad.insert(bad.begin() + 9, bad[8]);
+    CHECK(message(bad).ends_with("stands here a second time"));
     bad = lines;
     bad.push_back(lines[3]);
     CHECK(message(bad) == "line 13: something stands behind the end");

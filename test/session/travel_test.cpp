@@ -94,7 +94,16 @@ asio::awaitable<void> branch_off(async_store& store)
     CHECK(replayed == "one");
     const auto own = co_await copy.async_step("on second", done("mine"));
     CHECK(own == "mine");
+    // Nor is it by a fork of the fork, or where what a step was made on is gone.
     co_await copy.async_checkpoint("on", 2, chat_of(3));
+    co_await store.async_erase("copy", "sub", head->id());
+    const auto of_copy = co_await copy.async_latest();
+    co_await copy.async_fork(of_copy->id(), "copy of the copy");
+    waymark::session third{store, "copy of the copy", session_options().with_scope("sub")};
+    for (const std::string known_key : {"before", "on first", "on second"}) {
+        const auto known = co_await third.async_step(known_key, done("again"));
+        CHECK(known != "again");
+    }
     const auto untouched = co_await session.async_count();
     CHECK(untouched == 2);
 
@@ -106,7 +115,7 @@ asio::awaitable<void> branch_off(async_store& store)
     co_await session.async_fork(second.id(), "", how.details, how.token());
     CHECK(how.code == errc::invalid_argument);
     const auto agents = co_await store.async_list_agents();
-    CHECK(agents == id_list{"agent", "copy"});
+    CHECK(agents == id_list{"agent", "copy", "copy of the copy"});
 }
 
 asio::awaitable<void> read_history(async_store& store)
@@ -226,6 +235,11 @@ TEST_CASE("a difference sees what was inserted and taken out in the middle")
     const checkpoint_diff replaced(of({one, two, two}), of({one, two, three}));
     CHECK(replaced.messages_removed() == std::vector{two});
     CHECK(replaced.messages_added() == std::vector{three});
+    const checkpoint_diff moved(of({one, two, three}), of({two, three, one}));
+    CHECK_FALSE(moved.empty());
+    CHECK(moved.messages_removed() == std::vector{one});
+    CHECK(moved.messages_added() == std::vector{one});
+    CHECK(moved.messages_shared() == 2);
 }
 
 TEST_CASE("histories tolerate circles and missing parents")

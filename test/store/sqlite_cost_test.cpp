@@ -242,3 +242,41 @@ TEST_CASE("200 turns of the heavy workload take no more than 15 MB")
     }
     CHECK(bytes_on_disk(file) <= 15'000'000);
 }
+
+TEST_CASE("checkpoints that are loaded together share their messages, and each is read once")
+{
+    const auto store = sqlite_store::in_memory();
+    conversation chat;
+    std::vector<conversation> saved;
+    for (int i = 0; i < 100; ++i) {
+        if (i == 60)
+            chat.truncate(30); // another way from here
+        chat.push(message::user("message " + std::to_string(i)));
+        if (i == 80)
+            chat.with_max_tokens(7).with_extra("model", "small");
+        store->save(checkpoint("agent", chat, i).with_id(std::to_string(i)));
+        saved.push_back(chat);
+    }
+    for (const bool oldest_first : {true, false}) {
+        auto wanted = query("agent");
+        if (oldest_first)
+            wanted.oldest_first();
+        const auto all = store->load_all(wanted);
+        REQUIRE(all.size() == saved.size());
+        for (std::size_t i = 0; i < all.size(); ++i) {
+            const auto& expected = saved[static_cast<std::size_t>(all[i].iteration())];
+            CHECK(all[i].conversation() == expected);
+            CHECK(all[i].conversation() == store->load("agent", "", all[i].id())->conversation());
+        }
+        // Neighbours have the same nodes, except where the way parts.
+        CHECK(all[10].conversation().shared_prefix(all[11].conversation()) >= 11);
+    }
+    // What they remember holds: a save that continues one of them writes what is new.
+    auto loaded = store->load_all(query("agent").oldest_first());
+    auto next = loaded[70].conversation();
+    next.push(message::user("new"));
+    const auto before = store->stats("agent").bytes;
+    store->save(checkpoint("agent", next, 100));
+    CHECK(store->stats("agent").bytes - before < 600);
+    CHECK(store->verify().ok());
+}

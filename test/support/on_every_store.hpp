@@ -33,6 +33,15 @@ struct failure {
     bool says(std::string_view text) const { return details.message().find(text) != std::string::npos; }
 };
 
+//! Waits until something holds that happens beside the operations of a test, such as automatic retention.
+template <class Condition>
+asio::awaitable<bool> eventually(async_store& store, Condition holds)
+{
+    for (int patience = 0; patience < 5'000 && !holds(); ++patience)
+        co_await store.async_stats(); // others get their turn meanwhile
+    co_return holds();
+}
+
 //! A conversation of that many messages.
 inline conversation chat_of(int messages)
 {

@@ -27,6 +27,9 @@ public:
     //! Hands itself over to the handler's executor. The caller must not touch it afterwards.
     virtual void complete() noexcept = 0;
 
+    //! Frees itself without calling the handler, whose context is going.
+    virtual void discard() noexcept = 0;
+
     //! A number that identifies it, also after it is gone.
     std::uint64_t ticket = 0;
 

@@ -55,8 +55,7 @@ public:
                   "it was cancelled, or its store or session destroyed, before it began");
     }
 
-    //! Frees an operation that was never submitted.
-    void discard() noexcept { destroy(handler_); }
+    void discard() noexcept override { destroy(handler_); }
 
     void complete() noexcept override
     {

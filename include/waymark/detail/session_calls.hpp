@@ -42,12 +42,22 @@ checkpoint_diff diff(store& from, const std::string& agent_id, const std::string
                      const std::string& before, const std::string& after);
 summary summarize(store& from, const std::string& agent_id, const std::string& scope);
 
+struct begun_step {
+    begun_step(step found, bool began) : record(std::move(found)), is_new(began) {}
+    step record;
+    bool is_new; // this call began it
+};
 //! Begins a step, or finds that it is done. What it returns is pending only if the action is to be run now.
 //! @throws waymark::error `step_in_doubt`, and in an exclusive session `conflict` if the head was moved.
-step begin_step(store& in, const step& wanted, const step_options& options,
-                const std::optional<session_position>& exclusive);
-//! Records how a step that is in doubt ended. @throws waymark::error `not_found`, `conflict`
-void settle_step(store& in, const std::string& agent_id, const std::string& scope, const std::string& key,
+begun_step begin_step(store& in, const step& wanted, const step_options& options,
+                      const std::optional<session_position>& exclusive);
+//! Records the result, unless someone else, who repeated it meanwhile, was faster. Returns what is recorded.
+step end_step(store& in, const step& made);
+//! Removes the record of a step that has not ended.
+void withdraw_step(store& in, const step& begun);
+//! Records how a step that is in doubt ended. Returns whether it was in doubt.
+//! @throws waymark::error `not_found`, `conflict`
+bool settle_step(store& in, const std::string& agent_id, const std::string& scope, const std::string& key,
                  const boost::json::value& result);
 
 call<transfer_result> export_file_call(std::filesystem::path file, export_options options);

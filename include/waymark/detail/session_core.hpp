@@ -15,6 +15,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 
 namespace waymark::detail {
 
@@ -104,7 +105,32 @@ public:
         bool vetoed = false;
     };
     using when_ended = std::function<void(save_end&)>;
-    void save(session_task& task, checkpoint draft, std::optional<std::string> parent, when_ended done);
+    void save(session_task& task, checkpoint draft, const std::optional<std::string>& parent,
+              when_ended done);
+
+    //! A task that waits for a callback. If the callback is destroyed without being called, because its
+    //! context is, so is the task.
+    class owned_task {
+    public:
+        owned_task(std::shared_ptr<session_core> session, session_task& task) noexcept
+            : session_(std::move(session)), task_(&task)
+        {
+        }
+        owned_task(const owned_task&) = delete;
+        owned_task& operator=(const owned_task&) = delete;
+        ~owned_task()
+        {
+            if (task_ != nullptr)
+                task_->discard();
+        }
+
+        session_task& take() noexcept { return *std::exchange(task_, nullptr); }
+
+    private:
+        std::shared_ptr<session_core> session_;
+        session_task* task_;
+    };
+    std::shared_ptr<owned_task> own(session_task& task);
 
     // Steps that are being made; one key at a time.
 
@@ -113,15 +139,18 @@ public:
 
 private:
     void pump() noexcept;
-    void settle_position(std::function<void()> then);
-    void begin_save(session_task& task, checkpoint draft, std::optional<std::string> parent, when_ended done);
+    void settle_position(session_task& next) noexcept;
+    void begin(session_task& task) noexcept;
+    void begin_save(session_task& task, checkpoint draft, const std::optional<std::string>& parent,
+                    const when_ended& done);
     bool ask_hooks(checkpoint& draft, std::string& veto);
     void saved(session_task& task, const checkpoint& draft, save_end end, const when_ended& done);
-    void explain_conflict(session_task& task, save_end end, when_ended done);
+    void explain_conflict(session_task& task, save_end end, const when_ended& done);
     void end_save(session_task& task, save_end end, const when_ended& done);
     void report(session_error::source where, std::error_code code, const std::string& message) noexcept;
     void report_hook(const char* which) noexcept;
     void prune_if_due();
+    void prune();
 
     const std::string agent_id_;
     const session_options options_;
@@ -137,6 +166,7 @@ private:
     std::uint64_t last_ticket_ = 0;
     std::size_t saves_since_prune_ = 0;
     bool pruning_ = false;
+    bool prune_again_ = false;
     std::set<std::string> running_steps_;
 };
 

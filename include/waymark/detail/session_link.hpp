@@ -16,8 +16,8 @@ namespace waymark::detail {
 //! Everything of a session runs on one strand, whatever its executor is.
 class asio_session_link final : public session_link {
 public:
-    asio_session_link(asio::any_io_executor executor, std::shared_ptr<engine> store)
-        : executor_(executor), strand_(std::move(executor)), engine_(std::move(store))
+    asio_session_link(const asio::any_io_executor& executor, std::shared_ptr<engine> store)
+        : executor_(executor), strand_(executor), engine_(std::move(store))
     {
     }
 

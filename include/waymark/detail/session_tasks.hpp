@@ -58,7 +58,8 @@ public:
                 result_ = wanted_.function_(backend, position);
                 return loaded_by(result_);
             },
-            [this, session](std::error_code code, const std::string& details) {
+            [this, session, owned = session->own(*this)](std::error_code code, const std::string& details) {
+                owned->take();
                 if (code)
                     fail(code, details);
                 else if (wanted_.then_)

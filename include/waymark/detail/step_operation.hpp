@@ -5,15 +5,17 @@
 #include <waymark/detail/operation.hpp>
 #include <waymark/detail/session_calls.hpp>
 #include <waymark/detail/session_tasks.hpp>
-#include <waymark/detail/store_calls.hpp>
 
 #include <asio/cancellation_state.hpp>
 #include <asio/co_spawn.hpp>
 #include <asio/redirect_error.hpp>
+#include <asio/steady_timer.hpp>
 #include <asio/this_coro.hpp>
 
+#include <chrono>
 #include <concepts>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -56,20 +58,20 @@ public:
     static asio::awaitable<boost::json::value> make(step_maker self, Action action)
     {
         const running mine(self.session_, self.key_);
-        auto record = co_await self.begin();
-        if (record.done())
-            co_return *record.result();
+        auto begun = co_await self.begin();
+        if (begun.record.done())
+            co_return *begun.record.result();
 
-        const auto state = co_await asio::this_coro::cancellation_state;
-        if (state.cancelled() != asio::cancellation_type::none) {
+        const auto before = co_await asio::this_coro::cancellation_state;
+        if (before.cancelled() != asio::cancellation_type::none) {
             co_await asio::this_coro::reset_cancellation_state(asio::disable_cancellation());
-            co_await self.withdraw();
+            co_await self.withdraw(begun);
             throw error(asio::error::operation_aborted,
                         "step '" + self.key_ + "' was cancelled before it ran");
         }
         boost::json::value result;
         std::exception_ptr failure;
-        bool outcome_is_known = true;
+        bool was_cancelled = false;
         try {
             if constexpr (std::is_same_v<Action, asio::awaitable<boost::json::value>>)
                 result = co_await std::move(action);
@@ -77,23 +79,26 @@ public:
                 result = co_await action();
         } catch (const std::system_error& thrown) {
             failure = std::current_exception();
-            // What was cancelled half-way may have taken effect.
-            outcome_is_known = thrown.code() != asio::error::operation_aborted;
+            was_cancelled = thrown.code() == asio::error::operation_aborted;
         } catch (...) {
             failure = std::current_exception();
         }
+        const auto after = co_await asio::this_coro::cancellation_state;
+        was_cancelled = was_cancelled || after.cancelled() != asio::cancellation_type::none;
         // How it ended is recorded, whether or not anyone waits for it any more.
         co_await asio::this_coro::reset_cancellation_state(asio::disable_cancellation());
         if (failure) {
-            if (outcome_is_known)
-                co_await self.withdraw();
+            if (!was_cancelled) // what was cancelled half-way may have taken effect
+                co_await self.withdraw(begun);
             std::rethrow_exception(failure);
         }
-        co_await self.end(record.with_result(result));
-        co_return result;
+        co_return co_await self.end(begun.record.with_result(result));
     }
 
 private:
+    // Named before it is used in a co_await expression: see safe_in_co_await.
+    using store_write = std::function<std::optional<step>(store&)>;
+
     //! One key is made by one caller at a time.
     class running {
     public:
@@ -112,10 +117,10 @@ private:
         std::string key_;
     };
 
-    asio::awaitable<step> begin()
+    asio::awaitable<begun_step> begin()
     {
         auto wanted = step(session_->agent_id(), session_->options().scope(), key_);
-        session_call<std::optional<step>> begun(
+        session_call<std::optional<begun_step>> begun(
             job::kind::write,
             [wanted = std::move(wanted), options = options_, exclusive = session_->options().is_exclusive()](
                 store& in, const session_position& position) mutable {
@@ -127,42 +132,63 @@ private:
         diagnostics details;
         auto token = asio::redirect_error(asio::use_awaitable, code);
         auto record =
-            co_await asio::async_initiate<decltype(token), void(std::error_code, std::optional<step>)>(
-                initiation<call_task<std::optional<step>>, session_core>(session_, executor_), token,
+            co_await asio::async_initiate<decltype(token), void(std::error_code, std::optional<begun_step>)>(
+                initiation<call_task<std::optional<begun_step>>, session_core>(session_, executor_), token,
                 std::move(begun), &details);
         if (code)
             throw error(code, details.message());
         co_return std::move(*record);
     }
 
-    asio::awaitable<void> end(step record)
+    asio::awaitable<boost::json::value> end(step record)
     {
-        auto wanted = put_steps_call({step_request(std::move(record))});
         std::error_code code;
         diagnostics details;
-        auto token = asio::redirect_error(asio::use_awaitable, code);
-        auto outcomes =
-            co_await asio::async_initiate<decltype(token), void(std::error_code, std::vector<step_outcome>)>(
-                initiation<call_job<std::vector<step_outcome>>>(engine_, executor_), token, std::move(wanted),
-                &details);
+        const store_write write = [record = std::move(record)](store& in) {
+            return std::optional(end_step(in, record));
+        };
+        auto ended = co_await persist(write, code, details);
         if (code)
             throw error(code, "step '" + key_ + "' took effect, but its result could not be recorded: " +
                                   details.message());
-        if (const auto& outcome = outcomes.at(0); outcome.code())
-            throw error(outcome.code(), "step '" + key_ +
-                                            "' took effect, but its result could not be recorded: " +
-                                            outcome.details().message());
+        co_return *ended->result();
     }
 
-    //! As if it had never begun. If that cannot be written, it stays in doubt.
-    asio::awaitable<void> withdraw()
+    //! As if it had never begun, if this call began it. If that cannot be written, it stays in doubt.
+    asio::awaitable<void> withdraw(const begun_step& begun)
     {
-        auto wanted = erase_step_call(session_->agent_id(), session_->options().scope(), key_);
+        if (!begun.is_new)
+            co_return;
         std::error_code ignored;
-        auto token = asio::redirect_error(asio::use_awaitable, ignored);
-        co_await asio::async_initiate<decltype(token), void(std::error_code, bool)>(
-            initiation<call_job<bool>>(engine_, executor_), token, std::move(wanted),
-            static_cast<diagnostics*>(nullptr));
+        diagnostics details;
+        const store_write write = [record = begun.record](store& in) {
+            withdraw_step(in, record);
+            return std::optional<step>();
+        };
+        co_await persist(write, ignored, details);
+    }
+
+    //! Writes something that must not be lost to a queue that is full for a moment.
+    asio::awaitable<std::optional<step>> persist(const store_write& write, std::error_code& code,
+                                                 diagnostics& details)
+    {
+        constexpr int attempts = 8; // two and a half seconds together
+        asio::steady_timer pause(co_await asio::this_coro::executor);
+        for (int attempt = 1;; ++attempt) {
+            auto wanted = call<std::optional<step>>(job::kind::write, session_->agent_id(), write);
+            auto token = asio::redirect_error(asio::use_awaitable, code);
+            auto written =
+                co_await asio::async_initiate<decltype(token), void(std::error_code, std::optional<step>)>(
+                    initiation<call_job<std::optional<step>>>(engine_, executor_), token, std::move(wanted),
+                    &details);
+            const bool may_pass = code == errc::overloaded || code == errc::busy;
+            if (!may_pass || attempt == attempts)
+                co_return written;
+            pause.expires_after(std::chrono::milliseconds(10 << attempt));
+            std::error_code ignored;
+            auto rest = asio::redirect_error(asio::use_awaitable, ignored);
+            co_await pause.async_wait(rest);
+        }
     }
 
     std::shared_ptr<session_core> session_;

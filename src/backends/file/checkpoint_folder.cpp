@@ -351,6 +351,8 @@ prune_result checkpoint_folder::prune(agent_files& agent, const retention& polic
     const auto at = now();
     require_record(agent);
     for (auto& [name, scope] : agent.scopes) {
+        if (!policies.applies_to(name))
+            continue;
         const auto ordered = scope.in_order();
         const auto needed = needed_by_steps(scope);
         std::vector<retention_candidate> candidates;

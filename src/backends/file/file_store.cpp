@@ -155,9 +155,10 @@ std::uint64_t file_store::erase_scope(std::string_view agent_id, std::string_vie
     auto* where = agent == nullptr ? nullptr : agent->find_scope(scope);
     if (where == nullptr)
         return 0;
+    // Oldest first: if it is interrupted, the head and the steps that were made on it are still there.
     std::vector<std::string> ids;
-    for (const auto& [id, entry] : where->checkpoints())
-        ids.push_back(id);
+    for (const auto* entry : where->in_order())
+        ids.push_back(entry->header.id());
     impl_->remove(*agent, std::string(scope), ids);
     impl_->remove_steps(*agent, *where, [](const file::step_file&) { return true; });
     return ids.size();
@@ -321,8 +322,6 @@ void add_to(store_stats& sum, const file::agent_files& agent)
         sum.steps += scope.steps.size();
         for (const auto& [id, entry] : scope.checkpoints())
             sum.bytes += entry.header.stored_bytes();
-        for (const auto& [key, entry] : scope.steps)
-            sum.bytes += files::size_of(entry.path);
     }
 }
 
@@ -332,8 +331,13 @@ store_stats file_store::stats()
 {
     const auto lock = impl_->lock_to_read();
     store_stats result;
-    for (const auto& agent_id : impl_->files_in.agents())
-        add_to(result, *impl_->files_in.find(agent_id));
+    for (const auto& agent_id : impl_->files_in.agents()) {
+        const auto& agent = *impl_->files_in.find(agent_id);
+        add_to(result, agent);
+        for (const auto& [name, scope] : agent.scopes)
+            for (const auto& [key, entry] : scope.steps)
+                result.bytes += files::size_of(entry.path);
+    }
     return result;
 }
 
