@@ -596,25 +596,39 @@ asio::awaitable<void> retention_by_itself(async_store& store)
     REQUIRE(left.size() == 4); // one is pinned
     CHECK(left.front().iteration() == 0);
     CHECK(left.back().iteration() == 9);
+}
 
-    const auto unpinned = co_await session.async_unpin(left.front().id());
-    CHECK(unpinned);
+asio::awaitable<void> retention_by_hand(async_store& store)
+{
+    session session{store, "agent"};
+    for (int i = 0; i < 5; ++i)
+        co_await session.async_checkpoint("turn", i, chat_of(i));
+    const auto all = co_await session.async_list(session.query().oldest_first());
+    const auto pinned = co_await session.async_pin(all.at(0).id());
+    CHECK(pinned);
     const auto unknown = co_await session.async_pin("nobody");
     CHECK_FALSE(unknown);
     const auto planned = co_await session.async_prune(retention().keep_last(1), dry_run::yes);
     CHECK(planned.count() == 3);
     CHECK(planned.bytes() > 0);
+    const auto unpinned = co_await session.async_unpin(all.at(0).id());
+    CHECK(unpinned);
     const auto pruned = co_await session.async_prune(retention().keep_last(1));
-    CHECK(pruned.count() == 3);
+    CHECK(pruned.count() == 4);
     const auto count = co_await session.async_count();
     CHECK(count == 1);
 }
 
 } // namespace
 
-TEST_CASE("retention runs by itself after saves, and by hand with a dry run")
+TEST_CASE("retention runs by itself after saves")
 {
     on_every_store(retention_by_itself);
+}
+
+TEST_CASE("retention runs by hand, with a dry run, and spares what is pinned")
+{
+    on_every_store(retention_by_hand);
 }
 
 TEST_CASE("no save waits for a prune, and a prune concerns the session's scope")

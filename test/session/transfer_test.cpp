@@ -10,6 +10,7 @@
 
 #include <fstream>
 #include <map>
+#include <set>
 #include <sstream>
 #include <sys/stat.h>
 
@@ -145,31 +146,65 @@ TEST_CASE("long histories are exported page by page")
         }
 }
 
-TEST_CASE("large checkpoints are exported one by one, and lines may have any length")
+TEST_CASE("an export holds as many checkpoints at a time as memory allows")
+{
+    //! Says that each checkpoint is large.
+    class heavy final : public test::forwarding_store {
+    public:
+        std::vector<checkpoint_header> list(const query& query) override
+        {
+            auto headers = forwarding_store::list(query);
+            for (auto& header : headers)
+                header.with_content_bytes(40'000'000);
+            return headers;
+        }
+        std::vector<checkpoint> load_all(const query& query) override
+        {
+            auto loaded = forwarding_store::load_all(query);
+            most = std::max(most, loaded.size());
+            return loaded;
+        }
+        std::size_t most = 0;
+    };
+    heavy origin;
+    for (int i = 0; i < 301; ++i)
+        origin.store::save(checkpoint("agent", chat_of(1), i));
+    memory_store copy;
+    CHECK(import_text(copy, lines_of(origin)).checkpoints() == 301);
+    CHECK(content_of(copy) == content_of(origin));
+    CHECK(origin.most == 2);
+}
+
+TEST_CASE("lines may have any length and end")
 {
     memory_store origin;
-    for (int i = 0; i < 3; ++i) // none fits beside another one
-        origin.save(checkpoint("large", conversation{}, i)
-                        .with_id(std::to_string(i))
-                        .with_state({{"blob", std::string(40'000'000, static_cast<char>('a' + i))}}));
-    // Around the pieces in which lines are read.
-    for (std::size_t length = 65'500; length < 65'600; ++length) {
+    for (std::size_t length = 65'450; length < 65'550;
+         ++length) { // around the pieces that are read at a time
         conversation chat;
-        chat.push(message::user(std::string(length, 'x')));
+        chat.push(message::user(std::string(length - 400, 'x')));
         origin.save(checkpoint("lengths", chat, static_cast<std::int64_t>(length)));
     }
     const auto lines = lines_of(origin);
+    std::set<std::size_t> lengths;
+    std::istringstream split(lines);
+    for (std::string line; std::getline(split, line);)
+        lengths.insert(line.size());
+    CHECK(lengths.contains(65'535));
+    CHECK(lengths.contains(65'536));
     memory_store copy;
-    CHECK(import_text(copy, lines).checkpoints() == 103);
+    CHECK(import_text(copy, lines).checkpoints() == 100);
     CHECK(content_of(copy) == content_of(origin));
     // Without the last newline, and with the line ends of another system.
     memory_store cut;
-    CHECK(import_text(cut, lines.substr(0, lines.size() - 1)).checkpoints() == 103);
+    CHECK(import_text(cut, lines.substr(0, lines.size() - 1)).checkpoints() == 100);
     std::string foreign;
-    for (const char c : lines)
-        foreign += c == '\n' ? "\r\n" : std::string(1, c);
+    for (const char c : lines) {
+        if (c == '\n')
+            foreign += '\r';
+        foreign += c;
+    }
     memory_store other;
-    CHECK(import_text(other, foreign).checkpoints() == 103);
+    CHECK(import_text(other, foreign).checkpoints() == 100);
     CHECK(content_of(other) == content_of(origin));
 }
 
