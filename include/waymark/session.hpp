@@ -514,14 +514,14 @@ public:
     template <detail::token_for<prune_result> Token = detail::default_token>
     auto async_prune(retention policies, Token&& token = Token{})
     {
-        return start_call(detail::prune_call(agent_id(), own(std::move(policies))), nullptr,
-                          std::forward<Token>(token));
+        return start_call(detail::prune_call(agent_id(), detail::own_retention(std::move(policies), scope())),
+                          nullptr, std::forward<Token>(token));
     }
     template <detail::token_for<prune_result> Token = detail::default_token>
     auto async_prune(retention policies, diagnostics& details, Token&& token = Token{})
     {
-        return start_call(detail::prune_call(agent_id(), own(std::move(policies))), &details,
-                          std::forward<Token>(token));
+        return start_call(detail::prune_call(agent_id(), detail::own_retention(std::move(policies), scope())),
+                          &details, std::forward<Token>(token));
     }
 
     //! The same, or with `dry_run::yes` only tells what would go.
@@ -530,14 +530,16 @@ public:
     template <detail::token_for<prune_result> Token = detail::default_token>
     auto async_prune(retention policies, dry_run dry, Token&& token = Token{})
     {
-        return start_call(detail::prune_call(agent_id(), own(std::move(policies)), dry), nullptr,
-                          std::forward<Token>(token));
+        return start_call(
+            detail::prune_call(agent_id(), detail::own_retention(std::move(policies), scope()), dry), nullptr,
+            std::forward<Token>(token));
     }
     template <detail::token_for<prune_result> Token = detail::default_token>
     auto async_prune(retention policies, dry_run dry, diagnostics& details, Token&& token = Token{})
     {
-        return start_call(detail::prune_call(agent_id(), own(std::move(policies)), dry), &details,
-                          std::forward<Token>(token));
+        return start_call(
+            detail::prune_call(agent_id(), detail::own_retention(std::move(policies), scope()), dry),
+            &details, std::forward<Token>(token));
     }
 
     //! Keeps a checkpoint, whatever retention says. Completes with whether it exists.
@@ -789,11 +791,6 @@ private:
     auto start_call(detail::call<Result> wanted, diagnostics* details, Token&& token)
     {
         return detail::start_call(engine_, executor_, std::move(wanted), details, std::forward<Token>(token));
-    }
-
-    retention own(retention policies) const
-    {
-        return policies.scope() ? std::move(policies) : std::move(policies.only_scope(scope()));
     }
 
     template <class Function>

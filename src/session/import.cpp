@@ -79,12 +79,6 @@ private:
     std::optional<std::string> seen_;
 };
 
-std::optional<step> find_step(store& in, const step& wanted)
-{
-    auto found = in.load_steps(step_query(wanted.agent_id()).scope(wanted.scope()).key(wanted.key()));
-    return found.empty() ? std::nullopt : std::optional(std::move(found.front()));
-}
-
 //! Everything that can be said against the input, before anything is written.
 class examination {
 public:
@@ -131,7 +125,7 @@ private:
                         "step " + detail::quoted(record.key()) + " stands here a second time");
         if (options_.when_exists() != existing::fail)
             return;
-        const auto found = find_step(store_, record);
+        const auto found = detail::find_step(store_, record);
         if (found && !(*found == record))
             throw error(errc::conflict, "step " + detail::quoted(record.key()) + " of agent " +
                                             detail::quoted(record.agent_id()) + " exists with other content");
@@ -205,7 +199,7 @@ private:
     void add_step(const step& record, const std::string& where)
     {
         flush(); // what it was made on
-        const auto found = find_step(store_, record);
+        const auto found = detail::find_step(store_, record);
         if (found && (*found == record || options_.when_exists() == existing::skip)) {
             ++skipped_;
             return;

@@ -135,13 +135,13 @@ checkpoint_key fork(store& in, const std::string& agent_id, const std::string& s
 
 // Steps
 
-namespace {
-
 std::optional<step> find_step(store& in, const step& wanted)
 {
     auto found = in.load_steps(step_query(wanted.agent_id()).scope(wanted.scope()).key(wanted.key()));
     return found.empty() ? std::nullopt : std::optional(std::move(found.front()));
 }
+
+namespace {
 
 void put_step(store& in, const step& wanted, bool create_only)
 {

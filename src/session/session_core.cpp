@@ -30,13 +30,6 @@ std::optional<checkpoint_header> head_of(store& from, const std::string& agent_i
     return newest.empty() ? std::nullopt : std::optional(std::move(newest.front()));
 }
 
-//! A session lets go of what is its own.
-retention retention_of(const session_options& options)
-{
-    auto policies = *options.retention();
-    return policies.scope() ? policies : policies.only_scope(options.scope());
-}
-
 std::string what_was_thrown() noexcept
 {
     try {
@@ -49,6 +42,11 @@ std::string what_was_thrown() noexcept
 }
 
 } // namespace
+
+retention own_retention(retention policies, const std::string& scope)
+{
+    return policies.scope() ? policies : policies.only_scope(scope);
+}
 
 session_core::session_core(std::string agent_id, session_options options, std::unique_ptr<session_link> link)
     : agent_id_(std::move(agent_id)),
@@ -424,7 +422,7 @@ void session_core::prune()
     link_->call(
         job::kind::read, agent_id_, // beside the agent's saves, not among them
         [this, self = shared_from_this()](store& from) {
-            from.prune(agent_id_, retention_of(options_), dry_run::no);
+            from.prune(agent_id_, own_retention(*options_.retention(), options_.scope()), dry_run::no);
             return std::nullopt;
         },
         [this, self = shared_from_this()](std::error_code code, const std::string& details) {

@@ -84,8 +84,9 @@ TEST_CASE("wherever an agent is killed, it gets to the same end and makes each s
             CHECK(agent.effects_made() == effects);
             doubts += second.doubts + last.doubts;
         }
-        // Two around each write: a step begins and ends, a save; and two around each effect.
-        CHECK(points == 4 * (2 * 2 + 2) + 6 * 2);
+        // Two around each write: a step begins and ends, a save, a failed attempt begins and is withdrawn;
+        // and two around each effect.
+        CHECK(points == 4 * (2 * 2 + 2) + 6 * 2 + 2 * 2);
         CHECK(doubts > 0);
     }
 }

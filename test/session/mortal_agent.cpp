@@ -117,6 +117,19 @@ asio::awaitable<json::value> make_once(session& session, effects& world, std::st
     co_return co_await session.async_step(key, world.make(key));
 }
 
+//! An attempt that fails before it has any effect.
+asio::awaitable<void> fail_once(session& session, std::string key)
+{
+    const auto refused = []() -> asio::awaitable<json::value> {
+        throw std::runtime_error("refused");
+        co_return nullptr; // what makes it a coroutine
+    };
+    try {
+        co_await session.async_step(key, refused);
+    } catch (const std::exception&) { // NOLINT(bugprone-empty-catch): it is tried again; a doubt shows then
+    }
+}
+
 asio::awaitable<void> run(async_store& store, effects& world)
 {
     const auto always = strategy::when([](std::int64_t, event) { return true; });
@@ -128,6 +141,7 @@ asio::awaitable<void> run(async_store& store, effects& world)
         iteration = head->iteration();
     } else {
         chat.with_system_prompt("You are mortal.");
+        co_await fail_once(session, "before the first checkpoint");
         co_await make_once(session, world, "before the first checkpoint");
     }
     for (;;) {

@@ -7,6 +7,8 @@
 #include <asio/steady_timer.hpp>
 #include <asio/use_future.hpp>
 
+#include <semaphore>
+
 using namespace waymark;
 using test::chat_of;
 using test::failure;
@@ -448,6 +450,44 @@ TEST_CASE("a step that is cancelled while it runs is in doubt, and one that ende
     const auto done = backend->load_steps(step_query("agent").key("stubborn"));
     REQUIRE(done.size() == 1);
     CHECK(done[0].result() == json::value("it had happened by then"));
+}
+
+TEST_CASE("a step that is cancelled before it ran leaves nothing behind")
+{
+    //! Beginning a step takes until it is told to end.
+    class slow final : public test::forwarding_store {
+    public:
+        std::vector<step_outcome> put_steps(std::span<const step_request> batch) override
+        {
+            reached.release();
+            go_on.acquire();
+            return forwarding_store::put_steps(batch);
+        }
+        std::binary_semaphore reached{0};
+        std::binary_semaphore go_on{0};
+    };
+    asio::io_context io;
+    const auto backend = std::make_shared<slow>();
+    async_store store(io.get_executor(), backend);
+    session session(store, "agent");
+    asio::cancellation_signal cancel;
+    int runs = 0;
+    std::exception_ptr failure;
+    const auto count = [&]() -> asio::awaitable<json::value> { co_return ++runs; };
+    session.async_step(
+        "call", count,
+        asio::bind_cancellation_slot(
+            cancel.slot(), [&](std::exception_ptr thrown, const json::value&) { failure = thrown; }));
+    while (!backend->reached.try_acquire())
+        io.poll();
+    cancel.emit(asio::cancellation_type::terminal);
+    io.poll();
+    backend->go_on.release();
+    io.restart();
+    io.run();
+    CHECK(failure);
+    CHECK(runs == 0);
+    CHECK(backend->load_steps(step_query("agent")).empty());
 }
 
 TEST_CASE("a step takes any completion token and runs on the caller's executor")

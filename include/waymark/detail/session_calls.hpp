@@ -42,6 +42,9 @@ checkpoint_diff diff(store& from, const std::string& agent_id, const std::string
                      const std::string& before, const std::string& after);
 summary summarize(store& from, const std::string& agent_id, const std::string& scope);
 
+//! The record with the same agent, scope and key.
+std::optional<step> find_step(store& in, const step& wanted);
+
 struct begun_step {
     begun_step(step found, bool began) : record(std::move(found)), is_new(began) {}
     step record;

@@ -45,6 +45,9 @@ struct session_position {
     std::optional<std::string> before; // what the last save had as its parent, should it be repeated
 };
 
+//! A session lets go of what is in its scope, unless the policies name another one.
+retention own_retention(retention policies, const std::string& scope);
+
 //! One thing that a session does when its turn has come.
 class session_task : public ending<completion> {
 public:
