@@ -22,7 +22,6 @@
 #include <asio/redirect_error.hpp>
 #include <asio/signal_set.hpp>
 #include <asio/steady_timer.hpp>
-#include <asio/this_coro.hpp>
 #include <asio/use_awaitable.hpp>
 #include <asio/write.hpp>
 #include <boost/json/parse.hpp>
@@ -116,19 +115,22 @@ public:
 
     asio::awaitable<void> run()
     {
-        const auto executor = co_await asio::this_coro::executor;
+        const auto executor = acceptor_.get_executor();
         for (;;) {
-            tcp::socket socket(executor);
-            std::error_code failure;
-            co_await acceptor_.async_accept(socket, asio::redirect_error(asio::use_awaitable, failure));
-            if (failure) { // too many files are open, say: that passes
+            std::shared_ptr<tcp::socket> socket;
+            try {
+                socket = std::make_shared<tcp::socket>(co_await acceptor_.async_accept(asio::use_awaitable));
+            } catch (const std::system_error& failure) {
+                std::cerr << "not accepted: " << failure.what() << '\n'; // too many open files, say
+            }
+            if (!socket) {
                 asio::steady_timer pause(executor, std::chrono::milliseconds(100));
                 co_await pause.async_wait(asio::use_awaitable);
             } else if (connections_ >= max_connections) {
-                asio::write(socket, asio::buffer(too_many), failure);
+                std::error_code ignored; // the client learns it, or is gone
+                asio::write(*socket, asio::buffer(too_many), ignored);
             } else {
-                asio::co_spawn(executor, serve(std::make_shared<tcp::socket>(std::move(socket))),
-                               asio::detached);
+                asio::co_spawn(executor, serve(std::move(socket)), asio::detached);
             }
         }
     }

@@ -201,7 +201,7 @@ void session_core::finish(session_task& task) noexcept
 // Saves
 
 void session_core::save(session_task& task, checkpoint draft, const std::optional<std::string>& parent,
-                        when_ended done)
+                        const when_ended& done)
 {
     try {
         begin_save(task, std::move(draft), parent, done);

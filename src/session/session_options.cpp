@@ -27,13 +27,13 @@ session_options&& session_options::with_strategy(waymark::strategy strategy) &&
 
 session_options& session_options::with_retention(waymark::retention policies) &
 {
-    retention_ = policies;
+    retention_ = std::move(policies);
     return *this;
 }
 
 session_options&& session_options::with_retention(waymark::retention policies) &&
 {
-    return std::move(with_retention(policies));
+    return std::move(with_retention(std::move(policies)));
 }
 
 session_options& session_options::prune_every(std::size_t saves) &

@@ -109,7 +109,7 @@ public:
     };
     using when_ended = std::function<void(save_end&)>;
     void save(session_task& task, checkpoint draft, const std::optional<std::string>& parent,
-              when_ended done);
+              const when_ended& done);
 
     //! A task that waits for a callback. If the callback is destroyed without being called, because its
     //! context is, so is the task.

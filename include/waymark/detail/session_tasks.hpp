@@ -84,9 +84,10 @@ protected:
     //! Whether a veto is a failure, or just nothing saved.
     enum class on_veto : bool { succeed, fail };
 
-    void save(const std::shared_ptr<session_core>& session, std::optional<std::string> parent, on_veto veto)
+    void save(const std::shared_ptr<session_core>& session, const std::optional<std::string>& parent,
+              on_veto veto)
     {
-        session->save(*this, *draft_, std::move(parent), [this, veto](session_core::save_end& end) {
+        session->save(*this, *draft_, parent, [this, veto](session_core::save_end& end) {
             if (end.vetoed && veto == on_veto::fail)
                 end.code = errc::vetoed;
             if (end.code)
