@@ -13,6 +13,7 @@
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 
+#include <algorithm>
 #include <optional>
 
 using namespace waymark;
@@ -117,7 +118,10 @@ TEST_CASE("a service that is killed under 200 connections loses nothing that a c
                 asio::co_spawn(io, one->talk(total), asio::detached);
         };
         asio::co_spawn(io, run(), asio::detached);
-        while (total < 5 * clients) // in the middle of everything
+        const auto all_have_begun = [&] {
+            return std::all_of(all.begin(), all.end(), [](const auto& one) { return one->acknowledged > 0; });
+        };
+        while (total < 5 * clients || !all_have_begun()) // in the middle of everything
             REQUIRE(io.run_one() == 1);
         service.kill();
         io.run();

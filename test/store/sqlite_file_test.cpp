@@ -291,7 +291,7 @@ TEST_CASE("a file of format 1 is migrated when it is opened, and nothing in it c
 {
     const test::temporary_folder folder;
     const auto file = folder.path() / "old.db";
-    std::filesystem::copy_file(std::filesystem::path(WAYMARK_TEST_DATA) / "format_1.db", file);
+    std::filesystem::copy_file(std::filesystem::path(WAYMARK_TEST_DATA) / "format_1.sqlite", file);
     std::filesystem::permissions(file,
                                  std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
     {
