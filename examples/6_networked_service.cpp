@@ -107,32 +107,32 @@ class service {
 public:
     service(asio::io_context& io, const std::string& file, std::uint16_t port)
         : store_(io.get_executor(), std::make_shared<waymark::sqlite_store>(file)),
-          acceptor_(io, tcp::endpoint(asio::ip::address_v4::loopback(), port))
+          acceptor_(io, tcp::endpoint(asio::ip::address_v4::loopback(), port)),
+          pause_(io)
     {
     }
 
     std::uint16_t port() const { return acceptor_.local_endpoint().port(); }
 
-    asio::awaitable<void> run()
+    //! Accepts connections, one after the other, each of which gets a coroutine of its own.
+    void accept()
     {
-        const auto executor = acceptor_.get_executor();
-        for (;;) {
-            std::shared_ptr<tcp::socket> socket;
-            try {
-                socket = std::make_shared<tcp::socket>(co_await acceptor_.async_accept(asio::use_awaitable));
-            } catch (const std::system_error& failure) {
-                std::cerr << "not accepted: " << failure.what() << '\n'; // too many open files, say
+        acceptor_.async_accept([this](std::error_code failure, tcp::socket socket) {
+            if (failure) { // too many open files, say: that passes
+                std::cerr << "not accepted: " << failure.message() << '\n';
+                pause_.expires_after(std::chrono::milliseconds(100));
+                pause_.async_wait([this](std::error_code) { accept(); });
+                return;
             }
-            if (!socket) {
-                asio::steady_timer pause(executor, std::chrono::milliseconds(100));
-                co_await pause.async_wait(asio::use_awaitable);
-            } else if (connections_ >= max_connections) {
+            if (connections_ >= max_connections) {
                 std::error_code ignored; // the client learns it, or is gone
-                asio::write(*socket, asio::buffer(too_many), ignored);
+                asio::write(socket, asio::buffer(too_many), ignored);
             } else {
-                asio::co_spawn(executor, serve(std::move(socket)), asio::detached);
+                asio::co_spawn(acceptor_.get_executor(),
+                               serve(std::make_shared<tcp::socket>(std::move(socket))), asio::detached);
             }
-        }
+            accept();
+        });
     }
 
 private:
@@ -205,6 +205,7 @@ private:
 
     waymark::async_store store_;
     tcp::acceptor acceptor_;
+    asio::steady_timer pause_;
     std::map<std::string, std::weak_ptr<chat>> chats_;
     std::size_t connections_ = 0;
 };
@@ -225,7 +226,7 @@ int main(int argc, char** argv)
             if (!failure)
                 io.stop(); // what is being saved is finished when the store goes
         });
-        asio::co_spawn(io, chats.run(), asio::detached);
+        chats.accept();
         std::cout << "listening on 127.0.0.1:" << chats.port() << ", without authentication" << std::endl;
         io.run();
         return 0;
