@@ -407,7 +407,7 @@ TEST_CASE("a step that is cancelled while it runs is in doubt, and one that ende
         co_await forever.async_wait(asio::use_awaitable);
         co_return nullptr;
     };
-    const auto stubborn = [&]() -> asio::awaitable<json::value> {
+    const auto finishing = [&]() -> asio::awaitable<json::value> {
         started = true;
         asio::steady_timer forever(co_await asio::this_coro::executor, asio::steady_timer::time_point::max());
         std::error_code ignored;
@@ -446,8 +446,8 @@ TEST_CASE("a step that is cancelled while it runs is in doubt, and one that ende
     const auto pending = backend->load_steps(step_query("agent").key("endless"));
     REQUIRE(pending.size() == 1);
     CHECK_FALSE(pending[0].done());
-    make("stubborn", stubborn);
-    const auto done = backend->load_steps(step_query("agent").key("stubborn"));
+    make("finishing", finishing);
+    const auto done = backend->load_steps(step_query("agent").key("finishing"));
     REQUIRE(done.size() == 1);
     CHECK(done[0].result() == json::value("it had happened by then"));
 }

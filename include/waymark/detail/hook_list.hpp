@@ -61,12 +61,6 @@ public:
                 return;
     }
 
-    bool empty() const noexcept
-    {
-        const std::lock_guard lock(mutex_);
-        return hooks_.empty();
-    }
-
     void clear() noexcept
     {
         std::vector<entry> gone;

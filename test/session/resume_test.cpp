@@ -1,0 +1,167 @@
+//! Resuming, repairing, falling back; two sessions that want the same agent.
+#include "forwarding_store.hpp"
+#include "on_every_store.hpp"
+
+using namespace waymark;
+using test::chat_of;
+using test::failure;
+using test::on_every_store;
+using test::run_coroutine;
+
+namespace {
+
+conversation interrupted_chat()
+{
+    auto chat = chat_of(1);
+    std::vector<tool_call> calls;
+    calls.emplace_back("call-1", "search");
+    calls.emplace_back("call-2", "book");
+    chat.push(message::assistant("Let me look.", calls));
+    chat.push(message::tool_result("call-1", "found"));
+    return chat;
+}
+
+asio::awaitable<void> resume_and_repair(async_store& store)
+{
+    session session{store, "agent"};
+    const auto nothing = co_await session.async_resume();
+    CHECK_FALSE(nothing);
+    const auto nothing_with_options = co_await session.async_resume(resume_options().repair().fall_back());
+    CHECK_FALSE(nothing_with_options);
+
+    const auto saved = co_await session.async_checkpoint("before the crash", 7, interrupted_chat());
+    waymark::session second{store, "agent"};
+    const std::optional<checkpoint> head = co_await second.async_resume();
+    REQUIRE(head);
+    CHECK(head->id() == saved.id());
+    CHECK(head->iteration() == 7);
+    CHECK(head->conversation().unanswered_tool_calls().size() == 1);
+    CHECK(second.position() == saved.id());
+
+    const auto plain = co_await second.async_resume(resume_options());
+    REQUIRE(plain);
+    CHECK(plain->conversation() == head->conversation());
+    CHECK(plain.unanswered_tool_calls().at(0).id() == "call-2");
+    CHECK(plain.passed_over().empty());
+    const auto repaired = co_await second.async_resume(resume_options().repair());
+    CHECK(repaired.unanswered_tool_calls().size() == 1);
+    CHECK(repaired->conversation().unanswered_tool_calls().empty());
+    CHECK(repaired->conversation().back().tool_call_id() == "call-2");
+    const auto with_text = co_await second.async_resume(resume_options().repair("lost in a crash"));
+    CHECK(with_text->conversation().back().content() == "lost in a crash");
+
+    auto chat = repaired->conversation();
+    chat.push(message::user("Go on."));
+    const auto next = co_await second.async_notify(event::tool_call_complete, 8, chat);
+    CHECK(next->parent_id() == saved.id());
+    const auto latest = co_await second.async_latest();
+    CHECK(latest->conversation() == chat);
+}
+
+} // namespace
+
+TEST_CASE("resuming hands out the head, and repairs tool calls if asked")
+{
+    on_every_store(resume_and_repair);
+}
+
+TEST_CASE("a damaged head is passed over only if asked, and that is said")
+{
+    //! The newest two checkpoints cannot be read.
+    class damaged final : public test::forwarding_store {
+    public:
+        std::optional<checkpoint> load_latest(std::string_view agent, std::string_view scope) override
+        {
+            const auto head = list(query(std::string(agent)).scope(std::string(scope)).limit(1));
+            return head.empty() ? std::nullopt : load(agent, scope, head.front().id());
+        }
+        std::optional<checkpoint> load(std::string_view agent, std::string_view scope,
+                                       std::string_view id) override
+        {
+            if (id == "4" || id == "3" || all)
+                throw error(errc::corrupt, "checkpoint '" + std::string(id) + "' is damaged");
+            return forwarding_store::load(agent, scope, id);
+        }
+        std::vector<checkpoint_header> list(const query& query) override
+        {
+            auto headers = forwarding_store::list(query);
+            for (auto& header : headers)
+                if (header.id() == "3")
+                    header.with_damage("the checksum of its row differs");
+            return headers;
+        }
+        bool all = false;
+    };
+    asio::io_context io;
+    const auto backend = std::make_shared<damaged>();
+    async_store store(io.get_executor(), backend);
+    for (int i = 1; i <= 4; ++i)
+        backend->store::save(checkpoint("agent", chat_of(i), i).with_id(std::to_string(i)));
+    const auto body = [&]() -> asio::awaitable<void> {
+        session session{store, "agent", session_options().exclusive()};
+        failure how;
+        co_await session.async_resume(how.details, how.token());
+        CHECK(how.code == errc::corrupt);
+        co_await session.async_resume(resume_options().repair(), how.details, how.token());
+        CHECK(how.code == errc::corrupt);
+        const auto found = co_await session.async_resume(resume_options().fall_back());
+        REQUIRE(found);
+        CHECK(found->id() == "2");
+        REQUIRE(found.passed_over().size() == 2);
+        CHECK(found.passed_over()[0].id() == "4");
+        CHECK(found.passed_over()[0].damage() == "checkpoint '4' is damaged");
+        CHECK(found.passed_over()[1].id() == "3");
+        // The damaged one is still the head: saving goes on behind it, with the readable one as parent.
+        const auto saved = co_await session.async_checkpoint("on", 5, chat_of(5));
+        CHECK(saved.parent_id() == "2");
+        backend->all = true;
+        co_await session.async_resume(resume_options().fall_back(), how.details, how.token());
+        CHECK(how.code == errc::corrupt); // nothing readable is not "nothing there"
+    };
+    run_coroutine(io, body());
+}
+
+// Exclusive sessions
+
+namespace {
+
+asio::awaitable<void> two_writers(async_store& store)
+{
+    session first{store, "agent", session_options().exclusive().with_writer("host-1")};
+    session second{store, "agent", session_options().exclusive().with_writer("host-2")};
+    co_await first.async_checkpoint("begin", 1, chat_of(1));
+    co_await second.async_resume();
+    const auto moved = co_await second.async_checkpoint("mine", 2, chat_of(2));
+    CHECK(moved.metadata().at("writer") == "host-2");
+
+    failure how;
+    co_await first.async_checkpoint("mine, too", 2, chat_of(3), how.details, how.token());
+    CHECK(how.code == errc::conflict);
+    CHECK(how.says("host-2"));
+    CHECK(how.says(moved.id()));
+    CHECK(how.says("async_resume()"));
+    co_await first.async_notify(event::tool_call_complete, 2, chat_of(3), how.details, how.token());
+    CHECK(how.code == errc::conflict);
+    co_await first.async_rollback_to(moved.id(), how.details, how.token());
+    CHECK(how.code == errc::conflict);
+    const auto count = co_await first.async_count();
+    CHECK(count == 2);
+
+    const auto head = co_await first.async_resume();
+    CHECK(head->id() == moved.id());
+    const auto again = co_await first.async_checkpoint("mine again", 3, chat_of(3));
+    CHECK(again.parent_id() == moved.id());
+
+    // Without a look at what is there, an exclusive session does not begin a second history.
+    session third{store, "agent", session_options().exclusive()};
+    co_await third.async_checkpoint("blind", 1, chat_of(1), how.details, how.token());
+    CHECK(how.code == errc::conflict);
+    CHECK(how.says("went on from nothing"));
+}
+
+} // namespace
+
+TEST_CASE("of two exclusive sessions one gets a conflict that says who moved the head")
+{
+    on_every_store(two_writers);
+}
