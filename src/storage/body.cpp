@@ -98,6 +98,12 @@ body_parts::body_parts(std::string_view body)
     state = reader.take(reader.take_number());
 }
 
+bool may_need_objects(const conversation& chat, const json::object& state)
+{
+    return detail::payload_bytes(state) > inline_value_bytes / 2 ||
+           detail::payload_bytes(chat.extra()) > inline_value_bytes / 2;
+}
+
 std::string write_body(const conversation& chat, const extent_list& messages, const json::object& state,
                        object_sink& objects)
 {

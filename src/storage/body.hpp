@@ -24,6 +24,9 @@ struct body_parts {
     std::string_view state;
 };
 
+//! False if nothing of it is long enough to be an object.
+bool may_need_objects(const conversation& chat, const boost::json::object& state);
+
 std::string write_body(const conversation& chat, const extent_list& messages,
                        const boost::json::object& state, object_sink& objects);
 

@@ -6,7 +6,9 @@
 
 #include <boost/json/serialize.hpp>
 
+#include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 
 namespace waymark::storage {
 
@@ -254,6 +256,7 @@ std::optional<save_result> saver::write(const checkpoint& wanted, const agent_ro
     row.stored_bytes = added;
     row.content_bytes = static_cast<std::int64_t>(wanted.content_bytes());
     seal(row);
+    const auto check_before = existing != nullptr ? std::optional(existing->check) : std::nullopt;
     if (existing != nullptr) {
         tables_.update_checkpoint(row);
         ++agent.changes;
@@ -278,6 +281,7 @@ std::optional<save_result> saver::write(const checkpoint& wanted, const agent_ro
     agent.next_message = placed.next_message;
     agent.next_object = objects.next_number;
     remember(wanted, agent, placed);
+    written_.push_back({agent.id, agent.number, row.sequence, row.scope, row.id, row.check, check_before});
     writing_ = false;
     return save_result(row.sequence, static_cast<std::uint64_t>(added));
 }
@@ -291,6 +295,154 @@ void saver::remember(const checkpoint& wanted, const agent_row& agent, placed_co
                                                 std::move(placed.messages), placed.known,
                                                 std::move(placed.chains)));
     detail::conversation_access::remember(wanted.conversation(), *remembered_.back(), placed.known);
+}
+
+// Asking together
+
+access access_for(std::span<const save_request> batch)
+{
+    access about;
+    for (const auto& request : batch) {
+        const auto& wanted = request.checkpoint();
+        about.agents.push_back(wanted.agent_id());
+        about.questions.push_back({question::kind::scope, wanted.agent_id(), wanted.scope()});
+        about.questions.push_back(
+            {question::kind::checkpoint, wanted.agent_id(), wanted.scope(), wanted.id()});
+        if (request.options().expects_head())
+            about.questions.push_back({question::kind::head, wanted.agent_id(), wanted.scope()});
+    }
+    return about;
+}
+
+void saver::prepare(std::span<const save_request> batch)
+{
+    if (!tables_.asks_together())
+        return;
+    prepare_conversations(batch);
+    prepare_objects(batch);
+}
+
+//! Conversations that remember nothing are compared with those of the parent and the head.
+void saver::prepare_conversations(std::span<const save_request> batch)
+{
+    std::vector<question> questions;
+    std::vector<const checkpoint*> strangers;
+    for (const auto& request : batch) {
+        const auto& wanted = request.checkpoint();
+        const auto agent = tables_.find_agent(wanted.agent_id());
+        if (!agent)
+            continue;
+        if (!tables_.find_scope(agent->number, wanted.scope())) {
+            questions.push_back({question::kind::scope_count, wanted.agent_id()});
+            continue;
+        }
+        if (wanted.conversation().empty() ||
+            detail::conversation_access::find_stored(wanted.conversation(), {store_number_, agent->number})
+                    .prefix != nullptr)
+            continue;
+        strangers.push_back(&wanted);
+        questions.push_back({question::kind::head, wanted.agent_id(), wanted.scope()});
+        if (wanted.parent_id())
+            questions.push_back(
+                {question::kind::checkpoint, wanted.agent_id(), wanted.scope(), *wanted.parent_id()});
+    }
+    if (!questions.empty())
+        tables_.expect(questions);
+
+    questions.clear();
+    for (const auto* wanted : strangers) {
+        const auto agent = tables_.find_agent(wanted->agent_id());
+        const auto scope = tables_.find_scope(agent->number, wanted->scope());
+        for (const auto& messages : related_to(*wanted, *agent, &*scope)) {
+            questions.push_back({question::kind::messages, wanted->agent_id()});
+            questions.back().ranges = messages.all();
+        }
+    }
+    if (!questions.empty())
+        tables_.expect(questions);
+}
+
+//! Large members of states are looked up by hash. Lists of them may be objects themselves, which depend on
+//! the numbers of their members: a second round asks for those.
+void saver::prepare_objects(std::span<const save_request> batch)
+{
+    using hashes = std::unordered_set<std::string>; // each behind its agent's id
+    class probe final : public object_sink {
+    public:
+        probe(tables& in, const agent_row& agent, const hashes& answered, hashes& open)
+            : tables_(in), agent_(agent), answered_(answered), open_(open), next_number_(agent.next_object)
+        {
+        }
+
+        object_reference store(std::string_view body) override
+        {
+            const std::string hash(view(sha256(body)));
+            std::optional<std::int64_t> number;
+            if (auto key = agent_.id + hash; answered_.contains(key))
+                number = tables_.find_object(agent_.number, hash);
+            else if (open_.insert(std::move(key)).second)
+                questions.push_back({question::kind::object, agent_.id, {}, hash});
+            return {number ? *number : next_number_++, reference_check(hash)};
+        }
+
+        std::vector<question> questions;
+
+    private:
+        tables& tables_;
+        const agent_row& agent_;
+        const hashes& answered_;
+        hashes& open_;
+        std::int64_t next_number_;
+    };
+
+    constexpr int most_rounds = 3;
+    hashes answered;
+    for (int round = 0; round < most_rounds; ++round) {
+        std::vector<question> questions;
+        hashes open;
+        for (const auto& request : batch) {
+            const auto& wanted = request.checkpoint();
+            if (!may_need_objects(wanted.conversation(), wanted.state()))
+                continue;
+            const auto agent = tables_.find_agent(wanted.agent_id());
+            if (!agent)
+                continue;
+            probe objects(tables_, *agent, answered, open);
+            write_body(wanted.conversation(), {}, wanted.state(), objects);
+            questions.insert(questions.end(), std::make_move_iterator(objects.questions.begin()),
+                             std::make_move_iterator(objects.questions.end()));
+        }
+        if (questions.empty())
+            return;
+        tables_.expect(questions);
+        answered.merge(open);
+    }
+}
+
+std::optional<bool> was_committed(std::span<const written_checkpoint> written, tables& in)
+{
+    std::vector<question> questions;
+    for (const auto& next : written)
+        questions.push_back({question::kind::at, next.agent_id, {}, {}, next.sequence});
+    in.expect(questions);
+    // The transaction was atomic: one checkpoint tells for all.
+    for (const auto& next : written) {
+        const auto agent = in.find_agent(next.agent_id);
+        if (!agent || agent->number != next.agent)
+            continue; // new then and not there, or erased since
+        const auto row = in.checkpoint_at(agent->number, next.sequence);
+        const bool is_ours = row && row->id == next.id && row->scope == next.scope;
+        if (is_ours && row->check == next.check)
+            return true;
+        if (next.check_before ? is_ours && row->check == *next.check_before
+                              : agent->last_sequence < next.sequence || (row && !is_ours))
+            return false;
+    }
+    // Agents that were new and are not there: saving is safe, whatever happened to them.
+    const bool all_gone = std::none_of(written.begin(), written.end(), [&](const auto& next) {
+        return in.find_agent(next.agent_id).has_value();
+    });
+    return all_gone ? std::optional(false) : std::nullopt;
 }
 
 // Loading
@@ -321,6 +473,36 @@ checkpoint load_checkpoint(const checkpoint_row& row, const agent_row& agent, st
             throw error(errc::corrupt, describe(row, agent) + " is damaged: " + failure.details().message());
         throw;
     }
+}
+
+void prepare_loading(std::span<const checkpoint_row> rows, const agent_row& agent, tables& from)
+{
+    if (!from.asks_together())
+        return;
+    std::vector<question> questions;
+    extent_list last;
+    object_map groups;
+    for (const auto& row : rows) {
+        try {
+            const auto needed = read_references(row.body, from, agent.number, groups);
+            const auto rest = needed.messages.behind(needed.messages.common_prefix(last));
+            if (rest.size() > 0) {
+                questions.push_back({question::kind::messages, agent.id});
+                questions.back().ranges = rest.all();
+            }
+            if (!needed.objects.empty()) {
+                questions.push_back({question::kind::objects, agent.id});
+                for (const auto& object : needed.objects)
+                    questions.back().numbers.push_back(object.number);
+            }
+            last = needed.messages;
+        } catch (const error& failure) { // the load will say so
+            if (failure.code() != errc::corrupt)
+                throw;
+        }
+    }
+    if (!questions.empty())
+        from.expect(questions);
 }
 
 checkpoint_header read_header(const checkpoint_row& row, const agent_row& agent)

@@ -7,9 +7,28 @@
 
 #include <waymark/store.hpp>
 
+#include <span>
 #include <vector>
 
 namespace waymark::storage {
+
+//! A checkpoint that a transaction has written.
+struct written_checkpoint {
+    std::string agent_id;
+    std::int64_t agent = 0;
+    std::int64_t sequence = 0;
+    std::string scope;
+    std::string id;
+    std::string check;
+    std::optional<std::string> check_before; // of the row that it replaced
+};
+
+//! Whether a transaction was committed that may have been: its checkpoints are looked up by key and sequence.
+//! None if that does not tell, because others have changed or removed them since.
+std::optional<bool> was_committed(std::span<const written_checkpoint> written, tables& in);
+
+//! What to ask for first, and which agents are written to, when these are saved.
+access access_for(std::span<const save_request> batch);
 
 //! The saves of one transaction.
 class saver {
@@ -23,6 +42,8 @@ public:
     saver& operator=(const saver&) = delete;
     ~saver();
 
+    //! Asks together for what the saves will ask for one by one.
+    void prepare(std::span<const save_request> batch);
     //! @throws waymark::error; nothing of this checkpoint is written then, unless `is_broken`.
     save_result save(const save_request& request);
     //! Whether a failure came too late: the transaction has to be undone.
@@ -31,6 +52,7 @@ public:
     void finish() { ledger_.write(); }
     //! When it was not committed: what conversations remember of it is void.
     void undo() noexcept;
+    const std::vector<written_checkpoint>& written() const noexcept { return written_; }
 
 private:
     class new_objects;
@@ -45,12 +67,15 @@ private:
                                      placed_conversation& placed, const checkpoint_row* existing,
                                      trust in_stored = trust::yes);
     void remember(const checkpoint& wanted, const agent_row& agent, placed_conversation& placed);
+    void prepare_conversations(std::span<const save_request> batch);
+    void prepare_objects(std::span<const save_request> batch);
 
     tables& tables_;
     ledger& ledger_;
     std::uint64_t store_number_;
     std::size_t largest_value_;
     std::vector<const remembered_prefix*> remembered_; // each with a reference
+    std::vector<written_checkpoint> written_;
     bool writing_ = false;
     last_read compared_;
 };
@@ -61,6 +86,9 @@ checkpoint load_checkpoint(const checkpoint_row& row, const agent_row& agent, st
 //! The same for one of several, which share what they have in common.
 checkpoint load_checkpoint(const checkpoint_row& row, const agent_row& agent, std::uint64_t store_number,
                            tables& from, last_read& last);
+
+//! Asks together for what loading these checkpoints of an agent, one after the other, will ask for.
+void prepare_loading(std::span<const checkpoint_row> rows, const agent_row& agent, tables& from);
 
 //! What lists show. A row that cannot be read becomes a header that says so.
 checkpoint_header read_header(const checkpoint_row& row, const agent_row& agent);

@@ -9,10 +9,8 @@ namespace waymark::storage {
 content_sizes::content_sizes(tables& from, std::int64_t agent)
 {
     const extent everything{0, std::numeric_limits<std::int64_t>::max()};
-    from.message_sizes(agent, everything, [this](tables::message_size&& row) {
-        messages_.push_back(row);
-        return true;
-    });
+    from.message_sizes(agent, std::span(&everything, 1),
+                       [this](std::size_t, tables::message_size row) { messages_.push_back(row); });
     next_.resize(messages_.size() + 1);
     std::iota(next_.begin(), next_.end(), std::size_t{0});
     from.object_sizes(agent, [this](tables::object_size&& row) {

@@ -37,8 +37,8 @@ std::int64_t resolve_before(tables& from, const agent_row* agent, const query& w
 {
     std::optional<std::int64_t> found;
     if (agent != nullptr)
-        for (const auto& row : from.checkpoints_with_id(*wanted.before(), std::numeric_limits<int>::max())) {
-            if (row.agent != agent->number || (wanted.scope() && row.scope != *wanted.scope()))
+        for (const auto& row : from.checkpoints_of(agent->number, *wanted.before())) {
+            if (wanted.scope() && row.scope != *wanted.scope())
                 continue;
             if (found)
                 fail_ambiguous_before(wanted);

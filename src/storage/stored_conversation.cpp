@@ -45,17 +45,16 @@ digest digest_of(const message& value, std::string& text, std::size_t largest_va
 //! Whether all these messages are there.
 bool all_exist(const extent_list& messages, std::int64_t agent, tables& in)
 {
-    for (const auto& wanted : messages.all()) {
-        auto next = wanted.first;
-        in.message_sizes(agent, wanted, [&](tables::message_size&& found) {
-            if (found.numbers.first > next)
-                return false;
-            next = std::max(next, found.numbers.end());
-            return next < wanted.end();
-        });
-        if (next < wanted.end())
+    std::vector<std::int64_t> next;
+    for (const auto& wanted : messages.all())
+        next.push_back(wanted.first);
+    in.message_sizes(agent, messages.all(), [&](std::size_t range, const tables::message_size& found) {
+        if (found.numbers.first <= next[range])
+            next[range] = std::max(next[range], found.numbers.end());
+    });
+    for (std::size_t i = 0; i < next.size(); ++i)
+        if (next[i] < messages.all()[i].end())
             return false;
-    }
     return true;
 }
 
@@ -76,21 +75,20 @@ known_messages read_known(const std::vector<extent_list>& related, std::int64_t 
 {
     known_messages known;
     for (const auto& messages : related)
-        for (const auto& range : messages.all())
-            in.read_messages(agent, range, [&](message_row&& row) {
-                try {
-                    split_row(row, [&](std::int64_t number, std::string_view text, std::string_view stored) {
-                        digest value;
-                        std::memcpy(value.data(), stored.data(), value.size());
-                        if (number >= range.first && number < range.end() && sha256(text) == value)
-                            known.emplace(value, number);
-                    });
-                } catch (const error& failure) {
-                    if (failure.code() != errc::corrupt)
-                        throw;
-                }
-                return true;
-            });
+        in.read_messages(agent, messages.all(), [&](std::size_t i, message_row&& row) {
+            const auto range = messages.all()[i];
+            try {
+                split_row(row, [&](std::int64_t number, std::string_view text, std::string_view stored) {
+                    digest value;
+                    std::memcpy(value.data(), stored.data(), value.size());
+                    if (number >= range.first && number < range.end() && sha256(text) == value)
+                        known.emplace(value, number);
+                });
+            } catch (const error& failure) {
+                if (failure.code() != errc::corrupt)
+                    throw;
+            }
+        });
     return known;
 }
 
@@ -191,31 +189,35 @@ void read_conversation(conversation& chat, const extent_list& messages, std::str
         throw error(errc::corrupt, "stored message " + std::to_string(number) + " " + what);
     };
     const auto rest = messages.behind(known);
-    for (const auto& range : rest.all()) {
-        auto next = range.first;
-        from.read_messages(agent.number, range, [&](message_row&& row) {
-            split_row(row, [&](std::int64_t number, std::string_view text, std::string_view stored) {
-                if (number != next || number >= range.end())
-                    return;
-                ++next;
-                const auto value = sha256(text);
-                if (view(value) != stored)
-                    fail(number, "is damaged (its stored hash differs)");
-                try {
-                    chat.push(json::value_to<message>(
-                        detail::parse_json(text, limits::highest_max_depth + 8, "a stored message")));
-                } catch (const error& failure) {
-                    fail(number, failure.details().message().c_str());
-                }
-                message_access::digest_of(chat.back()).set(value);
-                running = chain(running, value);
-                chains.push_back(running);
-            });
-            return next < range.end();
+    const auto ranges = std::span(rest.all());
+    std::size_t current = 0;
+    auto next = ranges.empty() ? 0 : ranges[0].first;
+    const auto finish_ranges_before = [&](std::size_t range) {
+        for (; current < range; next = ++current < ranges.size() ? ranges[current].first : 0)
+            if (next < ranges[current].end())
+                fail(next, "is missing");
+    };
+    from.read_messages(agent.number, ranges, [&](std::size_t range, message_row&& row) {
+        finish_ranges_before(range);
+        split_row(row, [&](std::int64_t number, std::string_view text, std::string_view stored) {
+            if (number != next || number >= ranges[range].end())
+                return;
+            ++next;
+            const auto value = sha256(text);
+            if (view(value) != stored)
+                fail(number, "is damaged (its stored hash differs)");
+            try {
+                chat.push(json::value_to<message>(
+                    detail::parse_json(text, limits::highest_max_depth + 8, "a stored message")));
+            } catch (const error& failure) {
+                fail(number, failure.details().message().c_str());
+            }
+            message_access::digest_of(chat.back()).set(value);
+            running = chain(running, value);
+            chains.push_back(running);
         });
-        if (next < range.end())
-            fail(next, "is missing");
-    }
+    });
+    finish_ranges_before(ranges.size());
     if (view(running) != expected)
         throw error(errc::corrupt, "the messages are not the ones that were saved (the hash of the "
                                    "conversation differs)");

@@ -26,12 +26,25 @@ std::uint64_t next_store_number()
 
 //! What was removed is removed, whether or not its content can be swept now; the agent's record says that
 //! something is left to be swept.
-void try_to_sweep(database& in, std::int64_t agent)
+void try_to_sweep(database& in, std::string_view agent_id)
 {
     try {
-        sweep(in, agent);
+        sweep(in, agent_id);
     } catch (const error&) { // NOLINT(bugprone-empty-catch): busy, full: another time
     }
+}
+
+access about_agent(std::string_view id)
+{
+    return {{std::string(id)}, {}};
+}
+
+access about_checkpoint(std::string_view agent_id, std::string_view scope, std::string_view id)
+{
+    auto about = about_agent(agent_id);
+    about.questions.push_back(
+        {question::kind::checkpoint, about.agents.front(), std::string(scope), std::string(id)});
+    return about;
 }
 
 } // namespace
@@ -52,17 +65,41 @@ public:
     }
 
     template <class Result>
-    Result read(const std::function<Result(tables&)>& body)
+    Result read(const access& about, const std::function<Result(tables&)>& body)
     {
         std::optional<Result> result;
-        database->read([&](tables& from) { result.emplace(body(from)); });
+        database->read(about, [&](tables& from) { result.emplace(body(from)); });
         return std::move(*result);
+    }
+
+    //! For what may be done twice. Where it cannot be known whether a commit took place, doing it again
+    //! tells.
+    void write_until_known(const access& about, const std::function<void(tables&)>& body,
+                           const database::undone_callback& undone = {})
+    {
+        constexpr int most_attempts = 3;
+        std::optional<error> unknown;
+        for (int attempt = 0; attempt < most_attempts; ++attempt) {
+            try {
+                return database->write(about, body, undone);
+            } catch (const error& failure) {
+                if (failure.code() == errc::outcome_unknown)
+                    unknown = failure;
+                else if (unknown)
+                    throw error(errc::outcome_unknown,
+                                unknown->details().message() +
+                                    "; looking it up failed: " + failure.details().message());
+                else
+                    throw;
+            }
+        }
+        throw *unknown;
     }
 
     std::unique_ptr<storage::database> database;
     const limits bounds;
     const std::uint64_t number;
-    ledger records; // used inside of write transactions only, one of which runs at a time
+    ledger records; // used by write transactions that follow each other, see tables::number
 };
 
 table_store::table_store(std::unique_ptr<storage::database> database, limits bounds)
@@ -75,38 +112,57 @@ table_store::~table_store() = default;
 std::vector<save_outcome> table_store::save(std::span<const save_request> batch)
 {
     std::vector<save_outcome> outcomes(batch.size());
-    std::size_t valid = 0;
+    std::vector<save_request> valid;
+    std::vector<std::size_t> positions;
     for (std::size_t i = 0; i < batch.size(); ++i) {
         try {
             validate(batch[i].checkpoint(), impl_->bounds);
-            ++valid;
+            valid.push_back(batch[i]);
+            positions.push_back(i);
         } catch (const error& refusal) {
             outcomes[i] = refusal;
         }
     }
-    if (valid == 0)
+    if (valid.empty())
         return outcomes;
 
     std::optional<saver> saves;
+    std::vector<written_checkpoint> in_doubt;
     const auto save_all = [&](tables& in) {
-        impl_->records.begin(in);
-        saves.emplace(in, impl_->records, impl_->number, impl_->database->largest_value());
-        for (std::size_t i = 0; i < batch.size(); ++i) {
-            if (outcomes[i].code())
-                continue;
+        if (!in_doubt.empty()) {
+            const auto committed = was_committed(in_doubt, in);
+            if (!committed)
+                throw error(errc::outcome_unknown, "the connection was lost while a batch of " +
+                                                       std::to_string(valid.size()) +
+                                                       " was committed, and others have changed its "
+                                                       "checkpoints since");
+            if (*committed)
+                return;
+            in_doubt.clear();
+        }
+        ledger of_this_transaction;
+        auto& records = in.number() == 0 ? of_this_transaction : impl_->records;
+        records.begin(in);
+        saves.emplace(in, records, impl_->number, impl_->database->largest_value());
+        saves->prepare(valid);
+        for (std::size_t i = 0; i < valid.size(); ++i) {
+            auto& outcome = outcomes[positions[i]];
             try {
-                outcomes[i] = saves->save(batch[i]);
+                outcome = saves->save(valid[i]);
             } catch (const error& failure) {
                 if (saves->is_broken() || !concerns_one_request(failure))
                     throw;
-                outcomes[i] = failure;
+                outcome = failure;
             }
         }
         saves->finish();
     };
-    impl_->database->write(save_all, [&] {
-        if (saves)
-            saves->undo();
+    impl_->write_until_known(access_for(valid), save_all, [&](bool is_certain) {
+        if (!saves)
+            return;
+        saves->undo();
+        if (!is_certain)
+            in_doubt = saves->written();
     });
     return outcomes;
 }
@@ -115,7 +171,8 @@ std::optional<checkpoint> table_store::load(std::string_view agent_id, std::stri
                                             std::string_view id)
 {
     validate_key(agent_id, scope, id);
-    return impl_->read<std::optional<checkpoint>>([&](tables& from) -> std::optional<checkpoint> {
+    const auto about = about_checkpoint(agent_id, scope, id);
+    return impl_->read<std::optional<checkpoint>>(about, [&](tables& from) -> std::optional<checkpoint> {
         const auto agent = find_agent(from, agent_id);
         if (!agent)
             return std::nullopt;
@@ -129,14 +186,15 @@ std::optional<checkpoint> table_store::load(std::string_view agent_id, std::stri
 std::optional<checkpoint> table_store::load(std::string_view id)
 {
     validate_id(id, "the checkpoint id");
-    return impl_->read<std::optional<checkpoint>>([&](tables& from) -> std::optional<checkpoint> {
-        const auto rows = from.checkpoints_with_id(id, 2);
-        if (rows.size() > 1)
+    return impl_->read<std::optional<checkpoint>>({}, [&](tables& from) -> std::optional<checkpoint> {
+        const auto owners = from.owners_of(id, 2);
+        if (owners.empty())
+            return std::nullopt;
+        const auto agent = find_agent(from, owners.front());
+        const auto rows = agent ? from.checkpoints_of(agent->number, id) : std::vector<checkpoint_row>();
+        if (owners.size() + rows.size() > 2)
             fail_ambiguous_id(id);
         if (rows.empty())
-            return std::nullopt;
-        const auto agent = intact_agent(from.agent_with(rows.front().agent));
-        if (!agent)
             throw error(errc::corrupt, "the agent of checkpoint " + quoted(id) + " is missing");
         return load_checkpoint(rows.front(), *agent, impl_->number, from);
     });
@@ -146,7 +204,10 @@ std::optional<checkpoint> table_store::load_latest(std::string_view agent_id, st
 {
     validate_id(agent_id, "the agent id");
     validate_label(scope, "the scope");
-    return impl_->read<std::optional<checkpoint>>([&](tables& from) -> std::optional<checkpoint> {
+    auto about = about_agent(agent_id);
+    about.questions.push_back({question::kind::scope, about.agents.front(), std::string(scope)});
+    about.questions.push_back({question::kind::head, about.agents.front(), std::string(scope)});
+    return impl_->read<std::optional<checkpoint>>(about, [&](tables& from) -> std::optional<checkpoint> {
         const auto agent = find_agent(from, agent_id);
         if (!agent)
             return std::nullopt;
@@ -161,10 +222,21 @@ std::optional<checkpoint> table_store::load_latest(std::string_view agent_id, st
     });
 }
 
+namespace {
+
+constexpr std::size_t rows_per_page = 64;
+
+access about_query(const query& wanted)
+{
+    return wanted.agent_id() ? about_agent(*wanted.agent_id()) : access();
+}
+
+} // namespace
+
 std::vector<checkpoint_header> table_store::list(const query& query)
 {
     query.validate();
-    return impl_->read<std::vector<checkpoint_header>>([&](tables& from) {
+    return impl_->read<std::vector<checkpoint_header>>(about_query(query), [&](tables& from) {
         std::vector<checkpoint_header> result;
         select(from, query, [&](const agent_row&, checkpoint_row&&, checkpoint_header&& header) {
             result.push_back(std::move(header));
@@ -176,12 +248,26 @@ std::vector<checkpoint_header> table_store::list(const query& query)
 std::vector<checkpoint> table_store::load_all(const query& query)
 {
     query.validate();
-    return impl_->read<std::vector<checkpoint>>([&](tables& from) {
+    return impl_->read<std::vector<checkpoint>>(about_query(query), [&](tables& from) {
         std::vector<checkpoint> result;
+        std::optional<agent_row> owner;
+        std::vector<checkpoint_row> page;      // of one agent
         std::map<std::string, last_read> last; // by scope
+        const auto load_page = [&] {
+            if (owner)
+                prepare_loading(page, *owner, from);
+            for (const auto& row : page)
+                result.push_back(load_checkpoint(row, *owner, impl_->number, from, last[row.scope]));
+            page.clear();
+        };
         select(from, query, [&](const agent_row& agent, checkpoint_row&& row, checkpoint_header&&) {
-            result.push_back(load_checkpoint(row, agent, impl_->number, from, last[row.scope]));
+            if (page.size() == rows_per_page || !owner || owner->number != agent.number)
+                load_page();
+            if (!owner || owner->number != agent.number)
+                owner = agent;
+            page.push_back(std::move(row));
         });
+        load_page();
         return result;
     });
 }
@@ -189,7 +275,7 @@ std::vector<checkpoint> table_store::load_all(const query& query)
 std::uint64_t table_store::count(const query& query)
 {
     query.validate();
-    return impl_->read<std::uint64_t>([&](tables& from) {
+    return impl_->read<std::uint64_t>(about_query(query), [&](tables& from) {
         std::uint64_t result = 0;
         select(from, query, [&](const agent_row&, checkpoint_row&&, checkpoint_header&&) { ++result; });
         return result;
@@ -199,7 +285,7 @@ std::uint64_t table_store::count(const query& query)
 std::vector<std::string> table_store::list_agents(std::string_view after, std::size_t limit)
 {
     validate_label(after, "the agent id");
-    return impl_->read<std::vector<std::string>>([&](tables& from) {
+    return impl_->read<std::vector<std::string>>({}, [&](tables& from) {
         std::vector<std::string> result;
         for (auto& agent : from.agents_after(after, limit))
             result.push_back(std::move(intact_agent(std::move(agent))->id));
@@ -211,31 +297,22 @@ bool table_store::erase(std::string_view agent_id, std::string_view scope, std::
 {
     validate_key(agent_id, scope, id);
     bool found = false;
-    std::int64_t number = 0;
-    impl_->database->write([&](tables& in) {
-        found = remove_checkpoint(in, agent_id, scope, id);
-        if (found)
-            number = in.find_agent(agent_id)->number;
-    });
+    impl_->database->write(about_checkpoint(agent_id, scope, id),
+                           [&](tables& in) { found = remove_checkpoint(in, agent_id, scope, id); });
     if (found)
-        try_to_sweep(*impl_->database, number);
+        try_to_sweep(*impl_->database, agent_id);
     return found;
 }
 
 std::uint64_t table_store::erase_scope(std::string_view agent_id, std::string_view scope)
 {
     validate_scope(agent_id, scope);
+    const auto about = about_agent(agent_id);
     std::uint64_t count = 0;
-    std::optional<agent_row> agent;
-    for (bool more = true; more;) // in short transactions, so that savers get their turn
-        impl_->database->write([&](tables& in) {
-            const auto removed = remove_some_of_scope(in, agent_id, scope);
-            count += removed;
-            more = removed > 0;
-            agent = in.find_agent(agent_id);
-        });
-    if (agent)
-        try_to_sweep(*impl_->database, agent->number);
+    for (std::size_t removed = 1; removed > 0; count += removed) // in short transactions, so that savers get
+        impl_->database->write(                                  // their turn
+            about, [&](tables& in) { removed = remove_some_of_scope(in, agent_id, scope); });
+    try_to_sweep(*impl_->database, agent_id);
     return count;
 }
 
@@ -243,10 +320,14 @@ std::uint64_t table_store::erase_agent(std::string_view agent_id)
 {
     validate_id(agent_id, "the agent id");
     std::uint64_t count = 0;
-    std::optional<std::int64_t> number;
-    impl_->database->write([&](tables& in) { number = condemn_agent(in, agent_id, count); });
-    if (number)
-        try_to_sweep(*impl_->database, *number);
+    std::optional<erased_agent> erased;
+    impl_->database->write(about_agent(agent_id),
+                           [&](tables& in) { erased = storage::erase_agent(in, agent_id, count); });
+    try {
+        if (erased)
+            remove_erased(*impl_->database, *erased);
+    } catch (const error&) { // NOLINT(bugprone-empty-catch): invisible already; compact() removes the rest
+    }
     return count;
 }
 
@@ -255,20 +336,18 @@ std::uint64_t table_store::copy_agent(std::string_view from, std::string_view to
     validate_id(from, "the agent id");
     validate_id(to, "the new agent id");
     std::uint64_t count = 0;
-    impl_->database->write([&](tables& in) { count = storage::copy_agent(in, from, to); });
+    impl_->database->write({{std::string(from), std::string(to)}, {}},
+                           [&](tables& in) { count = storage::copy_agent(in, from, to); });
     return count;
 }
 
 prune_result table_store::prune(std::string_view agent_id, const retention& policies, dry_run dry)
 {
     validate_id(agent_id, "the agent id");
-    std::int64_t number = 0;
-    auto plan = impl_->read<prune_result>([&](tables& from) -> prune_result {
+    const auto about = about_agent(agent_id);
+    auto plan = impl_->read<prune_result>(about, [&](tables& from) {
         const auto agent = find_agent(from, agent_id);
-        if (!agent)
-            return {};
-        number = agent->number;
-        return plan_prune(from, *agent, policies);
+        return agent ? plan_prune(from, *agent, policies) : prune_result();
     });
     if (dry == dry_run::yes || plan.count() == 0)
         return plan;
@@ -276,14 +355,14 @@ prune_result table_store::prune(std::string_view agent_id, const retention& poli
     constexpr std::size_t per_transaction = 256;
     const std::span chosen(plan.removed());
     std::vector<checkpoint_key> removed;
-    for (std::size_t i = 0; i < chosen.size(); i += per_transaction)
-        impl_->database->write([&](tables& in) {
-            auto some =
-                remove_pruned(in, agent_id, chosen.subspan(i, std::min(per_transaction, chosen.size() - i)));
-            removed.insert(removed.end(), std::make_move_iterator(some.begin()),
-                           std::make_move_iterator(some.end()));
-        });
-    try_to_sweep(*impl_->database, number);
+    for (std::size_t i = 0; i < chosen.size(); i += per_transaction) {
+        const auto next = chosen.subspan(i, std::min(per_transaction, chosen.size() - i));
+        std::vector<checkpoint_key> some;
+        impl_->database->write(about, [&](tables& in) { some = remove_pruned(in, agent_id, next); });
+        removed.insert(removed.end(), std::make_move_iterator(some.begin()),
+                       std::make_move_iterator(some.end()));
+    }
+    try_to_sweep(*impl_->database, agent_id);
     return {std::move(removed), plan.bytes()};
 }
 
@@ -291,7 +370,7 @@ bool table_store::pin(std::string_view agent_id, std::string_view scope, std::st
 {
     validate_key(agent_id, scope, id);
     bool found = false;
-    impl_->database->write([&](tables& in) {
+    impl_->write_until_known(about_checkpoint(agent_id, scope, id), [&](tables& in) {
         const auto agent = find_agent(in, agent_id);
         auto row = agent ? in.find_checkpoint(agent->number, scope, id) : std::nullopt;
         found = row.has_value();
@@ -309,7 +388,17 @@ bool table_store::pin(std::string_view agent_id, std::string_view scope, std::st
 std::vector<step_outcome> table_store::put_steps(std::span<const step_request> batch)
 {
     std::vector<step_outcome> outcomes;
-    impl_->database->write([&](tables& in) {
+    access about;
+    for (const auto& request : batch) {
+        const auto& wanted = request.step();
+        about.agents.push_back(wanted.agent_id());
+        about.questions.push_back({question::kind::scope, wanted.agent_id(), wanted.scope()});
+        about.questions.push_back({question::kind::step, wanted.agent_id(), wanted.scope(), wanted.key()});
+        if (wanted.checkpoint_id())
+            about.questions.push_back(
+                {question::kind::checkpoint, wanted.agent_id(), wanted.scope(), *wanted.checkpoint_id()});
+    }
+    impl_->write_until_known(about, [&](tables& in) {
         ledger records(in);
         outcomes.clear();
         for (const auto& request : batch) {
@@ -330,7 +419,12 @@ std::vector<step_outcome> table_store::put_steps(std::span<const step_request> b
 
 std::vector<step> table_store::load_steps(const step_query& query)
 {
-    return impl_->read<std::vector<step>>([&](tables& from) {
+    auto about = about_agent(query.agent_id());
+    if (query.scope() && query.key()) {
+        about.questions.push_back({question::kind::step, query.agent_id(), *query.scope(), *query.key()});
+        about.questions.push_back({question::kind::scope, query.agent_id(), *query.scope()});
+    }
+    return impl_->read<std::vector<step>>(about, [&](tables& from) {
         std::vector<step> result;
         const auto agent = find_agent(from, query.agent_id());
         if (!agent)
@@ -370,7 +464,8 @@ bool table_store::erase_step(std::string_view agent_id, std::string_view scope, 
 {
     validate_step_key(agent_id, scope, key);
     bool found = false;
-    impl_->database->write([&](tables& in) { found = remove_step(in, agent_id, scope, key); });
+    impl_->database->write(about_agent(agent_id),
+                           [&](tables& in) { found = remove_step(in, agent_id, scope, key); });
     return found;
 }
 
@@ -387,7 +482,7 @@ std::uint64_t table_store::compact()
 
 store_stats table_store::stats()
 {
-    const auto all = impl_->read<totals>([](tables& from) { return from.count_all(); });
+    const auto all = impl_->read<totals>({}, [](tables& from) { return from.count_all(); });
     store_stats result;
     result.agents = all.agents;
     result.checkpoints = all.checkpoints;
@@ -399,7 +494,7 @@ store_stats table_store::stats()
 store_stats table_store::stats(std::string_view agent_id)
 {
     validate_id(agent_id, "the agent id");
-    return impl_->read<store_stats>([&](tables& from) {
+    return impl_->read<store_stats>(about_agent(agent_id), [&](tables& from) {
         const auto agent = find_agent(from, agent_id);
         return agent ? measure(from, *agent) : store_stats();
     });

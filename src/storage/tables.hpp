@@ -21,7 +21,7 @@ namespace waymark::storage {
 
 struct agent_row {
     std::int64_t number = 0; // never used again, not even after the agent was erased
-    std::string id;          // empty: erased, its rows are being removed
+    std::string id;
     std::int64_t last_sequence = 0;
     std::int64_t next_message = 1;
     std::int64_t next_object = 1;
@@ -31,6 +31,12 @@ struct agent_row {
     std::int64_t changes = 0; // how often a checkpoint was replaced or removed
     bool has_garbage = false; // something may be unreachable
     std::string check;
+};
+
+//! An agent that nobody finds any more; its rows are being removed.
+struct erased_agent {
+    std::string id; // empty where the number is enough
+    std::int64_t number = 0;
 };
 
 //! What is there, so that a vanished row is noticed. A scope without content has no row.
@@ -125,6 +131,36 @@ struct scan_range {
 template <class Row>
 using visitor = std::function<bool(Row&&)>; // false: enough
 
+//! Something that a transaction is going to ask for. Where each question is a trip to a server, those that
+//! are known are asked together; their answers are given when the question comes.
+struct question {
+    enum class kind {
+        scope,       // find_scope(scope)
+        scope_count, // count_scopes
+        checkpoint,  // find_checkpoint(scope, id)
+        head,        // the newest of `scope`: checkpoint_at
+        at,          // checkpoint_at(number)
+        step,        // find_step(scope, id)
+        object,      // find_object(id), which is a hash
+        objects,     // read_objects(numbers)
+        messages,    // read_messages(ranges)
+    };
+
+    kind about;
+    std::string agent_id;
+    std::string scope = {};
+    std::string id = {};
+    std::int64_t number = 0;
+    std::vector<std::int64_t> numbers = {};
+    std::vector<extent> ranges = {};
+};
+
+//! What a transaction is about. One that writes is alone in writing to `agents`.
+struct access {
+    std::vector<std::string> agents = {};
+    std::vector<question> questions = {};
+};
+
 struct totals {
     std::uint64_t agents = 0;
     std::uint64_t checkpoints = 0;
@@ -138,22 +174,32 @@ public:
     virtual ~tables() = default;
 
     //! The number of this transaction, and whether it is certain that nobody has written since another one
-    //! was committed: what that one read and wrote is still as it was.
+    //! was committed: what that one read and wrote is still as it was. 0: transactions run side by side, and
+    //! nothing is certain.
     virtual std::uint64_t number() const noexcept = 0;
     virtual bool follows(std::uint64_t transaction) = 0;
 
+    //! Whether `expect` saves anything.
+    virtual bool asks_together() const noexcept { return false; }
+    virtual void expect(std::span<const question> /*questions*/) {}
+
+    // Functions that take the number of an agent are for agents whose row was read in this transaction.
+
     virtual std::optional<agent_row> find_agent(std::string_view id) = 0;
-    virtual std::optional<agent_row> agent_with(std::int64_t number) = 0;
     //! Agents that have content, by id.
     virtual std::vector<agent_row> agents_after(std::string_view id, std::size_t limit) = 0;
-    //! Those that are erased or have garbage, by number.
-    virtual std::vector<agent_row> agents_to_sweep(std::int64_t after, std::size_t limit) = 0;
+    //! The ids of those that have something unreachable, in order.
+    virtual std::vector<std::string> agents_with_garbage(std::string_view after, std::size_t limit) = 0;
     virtual std::int64_t add_agent(std::string_view id) = 0;
     //! Everything but the id, which never changes.
     virtual void put_agent(const agent_row& row) = 0;
-    //! Erased: nobody finds it by its id any more.
-    virtual void take_id_from_agent(std::int64_t number) = 0;
-    virtual void remove_agent(std::int64_t number) = 0;
+
+    //! Nobody finds it by its id any more; its rows stay until they are removed.
+    virtual erased_agent erase_agent(const agent_row& row) = 0;
+    virtual std::vector<erased_agent> erased_agents(std::size_t limit) = 0;
+    //! Removes about so many of its rows. Returns whether any were left.
+    virtual bool remove_rows(const erased_agent& agent, std::size_t about) = 0;
+    virtual void forget(const erased_agent& agent) = 0;
 
     virtual std::optional<scope_row> find_scope(std::int64_t agent, std::string_view scope) = 0;
     virtual std::vector<scope_row> scopes_of(std::int64_t agent) = 0;
@@ -164,7 +210,10 @@ public:
     virtual std::optional<checkpoint_row> find_checkpoint(std::int64_t agent, std::string_view scope,
                                                           std::string_view id) = 0;
     virtual std::optional<checkpoint_row> checkpoint_at(std::int64_t agent, std::int64_t sequence) = 0;
-    virtual std::vector<checkpoint_row> checkpoints_with_id(std::string_view id, std::size_t limit) = 0;
+    //! Whatever their scope.
+    virtual std::vector<checkpoint_row> checkpoints_of(std::int64_t agent, std::string_view id) = 0;
+    //! Agents that have a checkpoint with that id, one for each.
+    virtual std::vector<std::string> owners_of(std::string_view id, std::size_t limit) = 0;
     virtual void scan_checkpoints(std::int64_t agent, const scan_range& range,
                                   const visitor<checkpoint_row>& visit) = 0;
     virtual std::int64_t count_checkpoints(std::int64_t agent, std::string_view scope) = 0;
@@ -176,14 +225,16 @@ public:
     virtual void update_checkpoint(const checkpoint_row& row) = 0;
     virtual void remove_checkpoint(std::int64_t agent, std::string_view scope, std::string_view id) = 0;
 
-    //! Rows that hold any of these messages, in order.
-    virtual void read_messages(std::int64_t agent, extent range, const visitor<message_row>& visit) = 0;
+    //! Rows that hold any of these messages, range by range, in order. `visit` is told which range.
+    virtual void read_messages(std::int64_t agent, std::span<const extent> ranges,
+                               const std::function<void(std::size_t range, message_row&& row)>& visit) = 0;
     struct message_size {
         extent numbers;
         std::int64_t bytes = 0;
     };
     //! The same without reading bodies.
-    virtual void message_sizes(std::int64_t agent, extent range, const visitor<message_size>& visit) = 0;
+    virtual void message_sizes(std::int64_t agent, std::span<const extent> ranges,
+                               const std::function<void(std::size_t range, message_size row)>& visit) = 0;
     virtual void insert_messages(const message_row& row) = 0;
     virtual void remove_messages(std::int64_t agent, std::int64_t first) = 0;
 
@@ -215,8 +266,6 @@ public:
 
     //! Messages and objects, as they are.
     virtual void copy_content(std::int64_t from, std::int64_t to) = 0;
-    //! Removes about so many rows of an agent, of any table but the agents'. Returns whether any are left.
-    virtual bool remove_rows(std::int64_t agent, std::size_t about) = 0;
 
     virtual totals count_all() = 0;
     //! What the database itself finds wrong with its file.
@@ -228,13 +277,17 @@ class database {
 public:
     virtual ~database() = default;
 
-    //! A consistent view that nobody's writing disturbs.
-    virtual void read(const std::function<void(tables&)>& body) = 0;
-    //! A transaction that is alone in writing. Durable when it returns; undone when the body throws. `undone`
-    //! is called when it was not committed, before anyone else writes.
+    //! A consistent view that nobody's writing disturbs. `body` is run again when the view was lost.
+    virtual void read(const access& about, const std::function<void(tables&)>& body) = 0;
+    void read(const std::function<void(tables&)>& body) { read(access(), body); }
+    //! A transaction that is alone in writing to the agents that it is about. Durable when it returns; undone
+    //! when the body throws. `undone` is called when it was not committed, or when that is not certain,
+    //! before anyone else writes to them. Where the database asks for it, `body` is run again after that.
     //! @throws waymark::error `outcome_unknown` if the commit itself failed.
-    virtual void write(const std::function<void(tables&)>& body, const std::function<void()>& undone) = 0;
-    void write(const std::function<void(tables&)>& body) { write(body, {}); }
+    using undone_callback = std::function<void(bool is_certain)>;
+    virtual void write(const access& about, const std::function<void(tables&)>& body,
+                       const undone_callback& undone) = 0;
+    void write(const access& about, const std::function<void(tables&)>& body) { write(about, body, {}); }
 
     //! The longest value that fits into a row.
     virtual std::size_t largest_value() const noexcept = 0;

@@ -85,10 +85,9 @@ store_stats measure(tables& from, const agent_row& agent)
         bytes += row_bytes(row);
         return true;
     });
-    from.message_sizes(agent.number, {1, agent.next_message}, [&](tables::message_size&& row) {
-        bytes += row.bytes;
-        return true;
-    });
+    const extent all_messages{1, agent.next_message};
+    from.message_sizes(agent.number, std::span(&all_messages, 1),
+                       [&](std::size_t, tables::message_size row) { bytes += row.bytes; });
     from.object_sizes(agent.number, [&](tables::object_size&& row) {
         bytes += row.bytes;
         return true;
@@ -208,6 +207,7 @@ std::vector<checkpoint_key> remove_pruned(tables& in, std::string_view agent_id,
 namespace {
 
 struct sweep_plan {
+    std::string agent_id;
     std::int64_t agent = 0;
     std::int64_t last_sequence = 0;
     std::int64_t changes = 0;
@@ -218,7 +218,7 @@ struct sweep_plan {
 //! None if a checkpoint cannot be read: what it needs is not known, so nothing may go.
 std::optional<sweep_plan> plan_sweep(tables& from, const agent_row& agent)
 {
-    sweep_plan plan{agent.number, agent.last_sequence, agent.changes, {}, {}};
+    sweep_plan plan{agent.id, agent.number, agent.last_sequence, agent.changes, {}, {}};
     content_sizes content(from, agent.number);
     object_map groups;
     bool readable = true;
@@ -268,63 +268,57 @@ void spare_what_was_saved(sweep_plan& plan, const agent_row& agent, tables& in)
 
 enum class sweep_state { more, done, outdated };
 
-sweep_state sweep_some(tables& in, sweep_plan& plan)
+struct swept {
+    sweep_state state = sweep_state::done;
+    std::size_t messages = 0; // from the end of the plan
+    std::size_t objects = 0;
+};
+
+swept sweep_some(tables& in, sweep_plan& plan)
 {
-    auto agent = intact_agent(in.agent_with(plan.agent));
-    if (!agent || agent->id.empty())
-        return sweep_state::done;
+    auto agent = intact_agent(in.find_agent(plan.agent_id));
+    if (!agent || agent->number != plan.agent)
+        return {};
     if (agent->changes != plan.changes)
-        return sweep_state::outdated;
+        return {sweep_state::outdated};
     spare_what_was_saved(plan, *agent, in);
-    std::size_t budget = rows_per_transaction;
+    swept result;
     if (!plan.messages.empty())
         ++agent->sweeps;
-    for (; budget > 0 && !plan.messages.empty(); --budget) {
-        in.remove_messages(plan.agent, plan.messages.back().first);
-        plan.messages.pop_back();
-    }
-    for (; budget > 0 && !plan.objects.empty(); --budget) {
-        in.remove_object(plan.agent, plan.objects.back());
-        plan.objects.pop_back();
-    }
-    const bool done = plan.messages.empty() && plan.objects.empty();
-    agent->has_garbage = !done;
+    for (auto row = plan.messages.rbegin();
+         row != plan.messages.rend() && result.messages < rows_per_transaction; ++row, ++result.messages)
+        in.remove_messages(plan.agent, row->first);
+    for (auto number = plan.objects.rbegin();
+         number != plan.objects.rend() && result.messages + result.objects < rows_per_transaction;
+         ++number, ++result.objects)
+        in.remove_object(plan.agent, *number);
+    agent->has_garbage = result.messages < plan.messages.size() || result.objects < plan.objects.size();
     in.put_agent(seal(*agent));
-    return done ? sweep_state::done : sweep_state::more;
-}
-
-void remove_all_rows(database& in, std::int64_t agent)
-{
-    for (bool more = true; more;)
-        in.write([&](tables& tables) {
-            more = tables.remove_rows(agent, rows_per_transaction);
-            if (!more)
-                tables.remove_agent(agent);
-        });
+    result.state = agent->has_garbage ? sweep_state::more : sweep_state::done;
+    return result;
 }
 
 } // namespace
 
-void sweep(database& in, std::int64_t number)
+void sweep(database& in, std::string_view agent_id)
 try {
+    const access about{{std::string(agent_id)}, {}};
     // An agent whose checkpoints are replaced all the time may outdate every plan; it is swept another time.
     for (int attempt = 0; attempt < 8; ++attempt) {
         std::optional<sweep_plan> plan;
-        bool is_erased = false;
-        in.read([&](tables& tables) {
-            const auto agent = intact_agent(tables.agent_with(number));
-            is_erased = agent && agent->id.empty();
-            if (agent && agent->has_garbage && !is_erased)
-                plan = plan_sweep(tables, *agent);
+        in.read(about, [&](tables& tables) {
+            const auto agent = intact_agent(tables.find_agent(agent_id));
+            plan = agent && agent->has_garbage ? plan_sweep(tables, *agent) : std::nullopt;
         });
-        if (is_erased)
-            return remove_all_rows(in, number);
         if (!plan)
             return;
-        auto state = sweep_state::more;
-        while (state == sweep_state::more)
-            in.write([&](tables& tables) { state = sweep_some(tables, *plan); });
-        if (state == sweep_state::done)
+        swept last{sweep_state::more};
+        while (last.state == sweep_state::more) {
+            in.write(about, [&](tables& tables) { last = sweep_some(tables, *plan); });
+            plan->messages.resize(plan->messages.size() - last.messages);
+            plan->objects.resize(plan->objects.size() - last.objects);
+        }
+        if (last.state == sweep_state::done)
             return;
     }
 } catch (const error& failure) {
@@ -332,37 +326,46 @@ try {
         throw;
 }
 
+void remove_erased(database& in, const erased_agent& agent)
+{
+    for (bool more = true; more;)
+        in.write({}, [&](tables& tables) {
+            more = tables.remove_rows(agent, rows_per_transaction);
+            if (!more)
+                tables.forget(agent);
+        });
+}
+
 void sweep_all(database& in)
 {
-    std::int64_t last = 0;
+    for (std::string last;;) {
+        std::vector<std::string> page;
+        in.read([&](tables& tables) { page = tables.agents_with_garbage(last, 100); });
+        if (page.empty())
+            break;
+        for (const auto& id : page)
+            sweep(in, id);
+        last = page.back();
+    }
     for (;;) {
-        std::vector<agent_row> page;
-        in.read([&](tables& tables) { page = tables.agents_to_sweep(last, 100); });
+        std::vector<erased_agent> page;
+        in.read([&](tables& tables) { page = tables.erased_agents(100); });
         if (page.empty())
             return;
-        for (const auto& agent : page) {
-            sweep(in, agent.number);
-            last = agent.number;
-        }
+        for (const auto& agent : page)
+            remove_erased(in, agent);
     }
 }
 
-std::optional<std::int64_t> condemn_agent(tables& in, std::string_view agent_id, std::uint64_t& checkpoints)
+std::optional<erased_agent> erase_agent(tables& in, std::string_view agent_id, std::uint64_t& checkpoints)
 {
-    auto agent = intact_agent(in.find_agent(agent_id));
+    checkpoints = 0;
+    const auto agent = intact_agent(in.find_agent(agent_id));
     if (!agent)
         return std::nullopt;
-    checkpoints = 0;
-    for (const auto& scope : in.scopes_of(agent->number)) {
+    for (const auto& scope : in.scopes_of(agent->number))
         checkpoints += static_cast<std::uint64_t>(scope.checkpoints);
-        in.remove_scope(agent->number, scope.scope);
-    }
-    agent->id.clear();
-    agent->scopes = 0;
-    agent->has_garbage = true;
-    in.take_id_from_agent(agent->number);
-    in.put_agent(seal(*agent));
-    return agent->number;
+    return in.erase_agent(*agent);
 }
 
 std::uint64_t copy_agent(tables& in, std::string_view from, std::string_view to)
@@ -377,8 +380,7 @@ std::uint64_t copy_agent(tables& in, std::string_view from, std::string_view to)
             detail::fail_copy_onto(to);
         // It was there once: its sequences are not used again. Its rows may still wait to be swept.
         copy.last_sequence = std::max(copy.last_sequence, target->last_sequence);
-        std::uint64_t none = 0;
-        condemn_agent(in, to, none);
+        in.erase_agent(*target);
     }
     copy.number = in.add_agent(to);
     copy.id = to;

@@ -28,12 +28,14 @@ std::vector<checkpoint_key> remove_pruned(tables& in, std::string_view agent_id,
 
 //! Removes what no checkpoint of the agent needs any more. Safe beside savers, of other processes too: each
 //! transaction looks at what was saved since the one before.
-void sweep(database& in, std::int64_t agent);
+void sweep(database& in, std::string_view agent_id);
+//! Removes the rows of an agent that was erased.
+void remove_erased(database& in, const erased_agent& agent);
 //! Finishes what erasures and sweeps that were interrupted left.
 void sweep_all(database& in);
 
-//! Makes the agent invisible at once; its rows are for `sweep`. Returns its number, if it exists.
-std::optional<std::int64_t> condemn_agent(tables& in, std::string_view agent_id, std::uint64_t& checkpoints);
+//! Makes the agent invisible at once; its rows are for `remove_erased`. None if there is no such agent.
+std::optional<erased_agent> erase_agent(tables& in, std::string_view agent_id, std::uint64_t& checkpoints);
 
 std::uint64_t copy_agent(tables& in, std::string_view from, std::string_view to);
 

@@ -86,22 +86,23 @@ private:
     void read_messages()
     {
         const extent everything{0, std::numeric_limits<std::int64_t>::max()};
-        tables_.read_messages(agent_.number, everything, [this](message_row&& row) {
-            out_.count_one();
-            try {
-                split_row(row, [this](std::int64_t number, std::string_view text, std::string_view stored) {
-                    const auto value = sha256(text);
-                    if (view(value) == stored)
-                        messages_.emplace(number, value);
-                    else
-                        damaged_messages_.emplace(number, "is damaged (its stored hash differs)");
-                });
-            } catch (const error& failure) {
-                for (auto number = row.first; number < row.first + row.count(); ++number)
-                    damaged_messages_.emplace(number, "is damaged (" + failure.details().message() + ")");
-            }
-            return true;
-        });
+        tables_.read_messages(
+            agent_.number, std::span(&everything, 1), [this](std::size_t, message_row&& row) {
+                out_.count_one();
+                try {
+                    split_row(
+                        row, [this](std::int64_t number, std::string_view text, std::string_view stored) {
+                            const auto value = sha256(text);
+                            if (view(value) == stored)
+                                messages_.emplace(number, value);
+                            else
+                                damaged_messages_.emplace(number, "is damaged (its stored hash differs)");
+                        });
+                } catch (const error& failure) {
+                    for (auto number = row.first; number < row.first + row.count(); ++number)
+                        damaged_messages_.emplace(number, "is damaged (" + failure.details().message() + ")");
+                }
+            });
     }
 
     void read_objects()

@@ -86,7 +86,8 @@ void sqlite_database::poison(const std::string& why) noexcept
     }
 }
 
-void sqlite_database::read(const std::function<void(storage::tables&)>& body)
+void sqlite_database::read(const storage::access& /*about*/,
+                           const std::function<void(storage::tables&)>& body)
 {
     require_usable();
     if (is_in_memory()) {
@@ -106,8 +107,8 @@ void sqlite_database::read(const std::function<void(storage::tables&)>& body)
     give_back(std::move(reader)); // one that failed is not used again
 }
 
-void sqlite_database::write(const std::function<void(storage::tables&)>& body,
-                            const std::function<void()>& undone)
+void sqlite_database::write(const storage::access& /*about*/,
+                            const std::function<void(storage::tables&)>& body, const undone_callback& undone)
 {
     const std::lock_guard lock(writer_mutex_);
     require_usable();
@@ -122,9 +123,13 @@ void sqlite_database::write(const std::function<void(storage::tables&)>& body,
             throw error(errc::io, "SQLite has undone the transaction after an earlier error");
         commit(work);
         last_committed_ = last_transaction_;
+    } catch (const error& failure) {
+        if (undone)
+            undone(failure.code() != errc::outcome_unknown);
+        throw;
     } catch (...) {
         if (undone)
-            undone();
+            undone(true);
         throw;
     }
     after_commit();

@@ -23,10 +23,11 @@ public:
     sqlite_database(const std::filesystem::path& path, const sqlite_options& options);
     ~sqlite_database() override;
 
+    using storage::database::read;
     using storage::database::write;
-    void read(const std::function<void(storage::tables&)>& body) override;
-    void write(const std::function<void(storage::tables&)>& body,
-               const std::function<void()>& undone) override;
+    void read(const storage::access& about, const std::function<void(storage::tables&)>& body) override;
+    void write(const storage::access& about, const std::function<void(storage::tables&)>& body,
+               const undone_callback& undone) override;
     std::size_t largest_value() const noexcept override { return largest_value_; }
     std::uint64_t shrink() override;
     std::uint64_t bytes() override;

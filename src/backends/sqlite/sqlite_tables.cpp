@@ -44,6 +44,11 @@ agent_row read_agent(const statement& found)
     return row;
 }
 
+std::string read_text(const statement& found)
+{
+    return found.text(0);
+}
+
 template <class Row>
 std::vector<Row> read_all(statement& found, Row (*read)(const statement&))
 {
@@ -67,22 +72,16 @@ std::optional<agent_row> sqlite_tables::find_agent(std::string_view id)
     return read_one(found.bind(id), read_agent);
 }
 
-std::optional<agent_row> sqlite_tables::agent_with(std::int64_t number)
-{
-    auto found = db_.use(AGENT_COLUMNS "WHERE number = ?");
-    return read_one(found.bind(number), read_agent);
-}
-
 std::vector<agent_row> sqlite_tables::agents_after(std::string_view id, std::size_t limit)
 {
     auto found = db_.use(AGENT_COLUMNS "WHERE id > ? AND scopes > 0 ORDER BY id LIMIT ?");
     return read_all(found.bind(id).bind(to_limit(limit)), read_agent);
 }
 
-std::vector<agent_row> sqlite_tables::agents_to_sweep(std::int64_t after, std::size_t limit)
+std::vector<std::string> sqlite_tables::agents_with_garbage(std::string_view after, std::size_t limit)
 {
-    auto found = db_.use(AGENT_COLUMNS "WHERE has_garbage AND number > ? ORDER BY number LIMIT ?");
-    return read_all(found.bind(after).bind(to_limit(limit)), read_agent);
+    auto found = db_.use("SELECT id FROM agents WHERE has_garbage AND id > ? ORDER BY id LIMIT ?");
+    return read_all(found.bind(after).bind(to_limit(limit)), read_text);
 }
 
 std::int64_t sqlite_tables::add_agent(std::string_view id)
@@ -110,14 +109,46 @@ void sqlite_tables::put_agent(const agent_row& row)
         .run();
 }
 
-void sqlite_tables::take_id_from_agent(std::int64_t number)
+erased_agent sqlite_tables::erase_agent(const agent_row& row)
 {
-    db_.use("UPDATE agents SET id = NULL WHERE number = ?").bind(number).run();
+    auto left = row;
+    left.id.clear();
+    left.scopes = 0;
+    left.has_garbage = true;
+    db_.use("DELETE FROM scopes WHERE agent = ?").bind(row.number).run();
+    db_.use("UPDATE agents SET id = NULL WHERE number = ?").bind(row.number).run();
+    put_agent(seal(left));
+    return {{}, row.number};
 }
 
-void sqlite_tables::remove_agent(std::int64_t number)
+std::vector<erased_agent> sqlite_tables::erased_agents(std::size_t limit)
 {
-    db_.use("DELETE FROM agents WHERE number = ?").bind(number).run();
+    auto found = db_.use("SELECT number FROM agents WHERE id IS NULL LIMIT ?");
+    found.bind(to_limit(limit));
+    std::vector<erased_agent> agents;
+    while (found.step())
+        agents.push_back({{}, found.number(0)});
+    return agents;
+}
+
+bool sqlite_tables::remove_rows(const erased_agent& agent, std::size_t about)
+{
+    std::int64_t removed = 0;
+    for (const auto* sql : {
+             "DELETE FROM checkpoints WHERE row IN (SELECT row FROM checkpoints WHERE agent = ? LIMIT ?)",
+             "DELETE FROM messages WHERE row IN (SELECT row FROM messages WHERE agent = ? LIMIT ?)",
+             "DELETE FROM objects WHERE row IN (SELECT row FROM objects WHERE agent = ? LIMIT ?)",
+             "DELETE FROM steps WHERE row IN (SELECT row FROM steps WHERE agent = ? LIMIT ?)",
+         }) {
+        db_.use(sql).bind(agent.number).bind(to_limit(about)).run();
+        removed += sqlite3_changes(db_.get());
+    }
+    return removed > 0;
+}
+
+void sqlite_tables::forget(const erased_agent& agent)
+{
+    db_.use("DELETE FROM agents WHERE number = ?").bind(agent.number).run();
 }
 
 // Scopes
@@ -181,8 +212,8 @@ void sqlite_tables::remove_scope(std::int64_t agent, std::string_view scope)
 // Checkpoints
 
 #define CHECKPOINT_COLUMNS                                                                                   \
-    "SELECT agent, sequence, scope, checkpoints.id, parent, name, iteration, created_at, messages, "         \
-    "metadata, chain, body, pinned, stored_bytes, content_bytes, checkpoints.checksum FROM checkpoints "
+    "SELECT agent, sequence, scope, id, parent, name, iteration, created_at, messages, "                     \
+    "metadata, chain, body, pinned, stored_bytes, content_bytes, checksum FROM checkpoints "
 
 namespace {
 
@@ -241,11 +272,17 @@ std::optional<checkpoint_row> sqlite_tables::checkpoint_at(std::int64_t agent, s
     return read_one(found.bind(agent).bind(sequence), read_checkpoint);
 }
 
-std::vector<checkpoint_row> sqlite_tables::checkpoints_with_id(std::string_view id, std::size_t limit)
+std::vector<checkpoint_row> sqlite_tables::checkpoints_of(std::int64_t agent, std::string_view id)
 {
-    auto found = db_.use(CHECKPOINT_COLUMNS "JOIN agents ON agents.number = agent "
-                                            "WHERE checkpoints.id = ? AND agents.id IS NOT NULL LIMIT ?");
-    return read_all(found.bind(id).bind(to_limit(limit)), read_checkpoint);
+    auto found = db_.use(CHECKPOINT_COLUMNS "WHERE id = ? AND agent = ? ORDER BY scope");
+    return read_all(found.bind(id).bind(agent), read_checkpoint);
+}
+
+std::vector<std::string> sqlite_tables::owners_of(std::string_view id, std::size_t limit)
+{
+    auto found = db_.use("SELECT DISTINCT agents.id FROM checkpoints JOIN agents ON agents.number = agent "
+                         "WHERE checkpoints.id = ? AND agents.id IS NOT NULL LIMIT ?");
+    return read_all(found.bind(id).bind(to_limit(limit)), read_text);
 }
 
 void sqlite_tables::scan_checkpoints(std::int64_t agent, const scan_range& range,
@@ -331,25 +368,31 @@ void sqlite_tables::remove_checkpoint(std::int64_t agent, std::string_view scope
     "FROM messages WHERE agent = ?1 AND first < ?3 AND first >= "                                            \
     "coalesce((SELECT max(first) FROM messages WHERE agent = ?1 AND first <= ?2), ?2) ORDER BY first"
 
-void sqlite_tables::read_messages(std::int64_t agent, extent range, const visitor<message_row>& visit)
+void sqlite_tables::read_messages(std::int64_t agent, std::span<const extent> ranges,
+                                  const std::function<void(std::size_t, message_row&&)>& visit)
 {
-    auto found = db_.use("SELECT first, digests, body " ROWS_IN_RANGE);
-    found.bind(agent).bind(range.first).bind(range.end());
-    while (found.step()) {
-        message_row row{agent, found.number(0), found.text(1), found.text(2)};
-        if (row.first + row.count() > range.first && !visit(std::move(row)))
-            return;
+    for (std::size_t i = 0; i < ranges.size(); ++i) {
+        auto found = db_.use("SELECT first, digests, body " ROWS_IN_RANGE);
+        found.bind(agent).bind(ranges[i].first).bind(ranges[i].end());
+        while (found.step()) {
+            message_row row{agent, found.number(0), found.text(1), found.text(2)};
+            if (row.first + row.count() > ranges[i].first)
+                visit(i, std::move(row));
+        }
     }
 }
 
-void sqlite_tables::message_sizes(std::int64_t agent, extent range, const visitor<message_size>& visit)
+void sqlite_tables::message_sizes(std::int64_t agent, std::span<const extent> ranges,
+                                  const std::function<void(std::size_t, message_size)>& visit)
 {
-    auto found = db_.use("SELECT first, count, bytes " ROWS_IN_RANGE);
-    found.bind(agent).bind(range.first).bind(range.end());
-    while (found.step()) {
-        message_size row{{found.number(0), found.number(1)}, found.number(2)};
-        if (row.numbers.end() > range.first && !visit(std::move(row)))
-            return;
+    for (std::size_t i = 0; i < ranges.size(); ++i) {
+        auto found = db_.use("SELECT first, count, bytes " ROWS_IN_RANGE);
+        found.bind(agent).bind(ranges[i].first).bind(ranges[i].end());
+        while (found.step()) {
+            const message_size row{{found.number(0), found.number(1)}, found.number(2)};
+            if (row.numbers.end() > ranges[i].first)
+                visit(i, row);
+        }
     }
 }
 
@@ -522,22 +565,6 @@ void sqlite_tables::copy_content(std::int64_t from, std::int64_t to)
         .bind(from)
         .bind(to)
         .run();
-}
-
-bool sqlite_tables::remove_rows(std::int64_t agent, std::size_t about)
-{
-    std::int64_t removed = 0;
-    for (const auto* sql : {
-             "DELETE FROM checkpoints WHERE row IN (SELECT row FROM checkpoints WHERE agent = ? LIMIT ?)",
-             "DELETE FROM messages WHERE row IN (SELECT row FROM messages WHERE agent = ? LIMIT ?)",
-             "DELETE FROM objects WHERE row IN (SELECT row FROM objects WHERE agent = ? LIMIT ?)",
-             "DELETE FROM steps WHERE row IN (SELECT row FROM steps WHERE agent = ? LIMIT ?)",
-         }) {
-        db_.use(sql).bind(agent).bind(to_limit(about)).run();
-        removed += sqlite3_changes(db_.get());
-    }
-    db_.use("DELETE FROM scopes WHERE agent = ?").bind(agent).run();
-    return removed > 0;
 }
 
 totals sqlite_tables::count_all()

@@ -18,13 +18,14 @@ public:
     bool follows(std::uint64_t transaction) override { return transaction != 0 && transaction == follows_; }
 
     std::optional<storage::agent_row> find_agent(std::string_view id) override;
-    std::optional<storage::agent_row> agent_with(std::int64_t number) override;
     std::vector<storage::agent_row> agents_after(std::string_view id, std::size_t limit) override;
-    std::vector<storage::agent_row> agents_to_sweep(std::int64_t after, std::size_t limit) override;
+    std::vector<std::string> agents_with_garbage(std::string_view after, std::size_t limit) override;
     std::int64_t add_agent(std::string_view id) override;
     void put_agent(const storage::agent_row& row) override;
-    void take_id_from_agent(std::int64_t number) override;
-    void remove_agent(std::int64_t number) override;
+    storage::erased_agent erase_agent(const storage::agent_row& row) override;
+    std::vector<storage::erased_agent> erased_agents(std::size_t limit) override;
+    bool remove_rows(const storage::erased_agent& agent, std::size_t about) override;
+    void forget(const storage::erased_agent& agent) override;
 
     std::optional<storage::scope_row> find_scope(std::int64_t agent, std::string_view scope) override;
     std::vector<storage::scope_row> scopes_of(std::int64_t agent) override;
@@ -35,7 +36,8 @@ public:
     std::optional<storage::checkpoint_row> find_checkpoint(std::int64_t agent, std::string_view scope,
                                                            std::string_view id) override;
     std::optional<storage::checkpoint_row> checkpoint_at(std::int64_t agent, std::int64_t sequence) override;
-    std::vector<storage::checkpoint_row> checkpoints_with_id(std::string_view id, std::size_t limit) override;
+    std::vector<storage::checkpoint_row> checkpoints_of(std::int64_t agent, std::string_view id) override;
+    std::vector<std::string> owners_of(std::string_view id, std::size_t limit) override;
     void scan_checkpoints(std::int64_t agent, const storage::scan_range& range,
                           const storage::visitor<storage::checkpoint_row>& visit) override;
     std::int64_t count_checkpoints(std::int64_t agent, std::string_view scope) override;
@@ -44,10 +46,11 @@ public:
     void update_checkpoint(const storage::checkpoint_row& row) override;
     void remove_checkpoint(std::int64_t agent, std::string_view scope, std::string_view id) override;
 
-    void read_messages(std::int64_t agent, storage::extent range,
-                       const storage::visitor<storage::message_row>& visit) override;
-    void message_sizes(std::int64_t agent, storage::extent range,
-                       const storage::visitor<message_size>& visit) override;
+    void
+    read_messages(std::int64_t agent, std::span<const storage::extent> ranges,
+                  const std::function<void(std::size_t range, storage::message_row&& row)>& visit) override;
+    void message_sizes(std::int64_t agent, std::span<const storage::extent> ranges,
+                       const std::function<void(std::size_t range, message_size row)>& visit) override;
     void insert_messages(const storage::message_row& row) override;
     void remove_messages(std::int64_t agent, std::int64_t first) override;
 
@@ -70,7 +73,6 @@ public:
                                     std::int64_t sequence) override;
 
     void copy_content(std::int64_t from, std::int64_t to) override;
-    bool remove_rows(std::int64_t agent, std::size_t about) override;
 
     storage::totals count_all() override;
     std::vector<std::string> check_structure() override;
