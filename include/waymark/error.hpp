@@ -15,6 +15,7 @@ enum class errc {
     conflict,             //!< `create_only` or `expect_head` did not hold, or an id is ambiguous
     corrupt,              //!< stored data is damaged; nothing is guessed
     busy,                 //!< another process or connection holds the store for too long
+    unavailable,          //!< the database server cannot be reached; nothing was written
     closed,               //!< the store has been closed
     overloaded,           //!< the queue and its waiting room are full; nothing was queued
     unsupported_format,   //!< written by a newer version of the library; left untouched
@@ -26,7 +27,8 @@ enum class errc {
 };
 
 //! The category of `errc`; its messages say what to do next. Conditions: `invalid_argument`, `busy` (device
-//! or resource busy), `overloaded` (resource unavailable, try again) and `io` equal their `std::errc` kin.
+//! or resource busy), `overloaded` and `unavailable` (resource unavailable, try again) and `io` equal their
+//! `std::errc` kin.
 const std::error_category& category() noexcept;
 
 std::error_code make_error_code(errc code) noexcept;

@@ -2,19 +2,13 @@
 #pragma once
 
 #include <waymark/detail/table_store.hpp>
+#include <waymark/durability.hpp>
 
 #include <chrono>
 #include <filesystem>
 #include <memory>
 
 namespace waymark {
-
-//! What a save that returned survives.
-enum class durability {
-    full,    //!< a killed process, a crash of the system, a power cut
-    relaxed, //!< a killed process; a crash of the system or a power cut may lose the newest saves, never
-             //!< older ones
-};
 
 //! Options of sqlite_store.
 class sqlite_options {

@@ -7,6 +7,7 @@
 #include <waymark/checkpoint.hpp>
 #include <waymark/conversation.hpp>
 #include <waymark/diff.hpp>
+#include <waymark/durability.hpp>
 #include <waymark/error.hpp>
 #include <waymark/file_store.hpp>
 #include <waymark/history.hpp>
@@ -14,6 +15,7 @@
 #include <waymark/limits.hpp>
 #include <waymark/memory_store.hpp>
 #include <waymark/message.hpp>
+#include <waymark/postgres_store.hpp>
 #include <waymark/query.hpp>
 #include <waymark/resume.hpp>
 #include <waymark/retention.hpp>

@@ -86,7 +86,7 @@ public:
         const auto check = reference_check(hash);
         if (const auto known = numbers_.find(hash); known != numbers_.end())
             return {known->second, check};
-        auto number = tables_.find_object(agent_, hash);
+        auto number = agent_ == 0 ? std::nullopt : tables_.find_object(agent_, hash); // 0: a new agent
         if (!number || (in_stored_ == trust::no && !holds(*number, body))) {
             number = next_number++;
             rows.push_back({agent_, *number, hash, std::string(body)});

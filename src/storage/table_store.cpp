@@ -387,10 +387,18 @@ bool table_store::pin(std::string_view agent_id, std::string_view scope, std::st
 
 std::vector<step_outcome> table_store::put_steps(std::span<const step_request> batch)
 {
-    std::vector<step_outcome> outcomes;
+    std::vector<step_outcome> outcomes(batch.size(), step_outcome(stored{}));
+    std::vector<std::size_t> valid;
     access about;
-    for (const auto& request : batch) {
-        const auto& wanted = request.step();
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+        const auto& wanted = batch[i].step();
+        try {
+            validate(wanted, impl_->bounds);
+        } catch (const error& refusal) {
+            outcomes[i] = refusal;
+            continue;
+        }
+        valid.push_back(i);
         about.agents.push_back(wanted.agent_id());
         about.questions.push_back({question::kind::scope, wanted.agent_id(), wanted.scope()});
         about.questions.push_back({question::kind::step, wanted.agent_id(), wanted.scope(), wanted.key()});
@@ -398,18 +406,18 @@ std::vector<step_outcome> table_store::put_steps(std::span<const step_request> b
             about.questions.push_back(
                 {question::kind::checkpoint, wanted.agent_id(), wanted.scope(), *wanted.checkpoint_id()});
     }
+    if (valid.empty())
+        return outcomes;
     impl_->write_until_known(about, [&](tables& in) {
         ledger records(in);
-        outcomes.clear();
-        for (const auto& request : batch) {
+        for (const auto i : valid) {
             try {
-                validate(request.step(), impl_->bounds);
-                put_step(request, records, in, impl_->database->largest_value());
-                outcomes.emplace_back(stored{});
+                put_step(batch[i], records, in, impl_->database->largest_value());
+                outcomes[i] = stored{};
             } catch (const error& failure) {
                 if (!concerns_one_request(failure))
                     throw;
-                outcomes.emplace_back(failure);
+                outcomes[i] = failure;
             }
         }
         records.write();

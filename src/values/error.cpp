@@ -26,6 +26,8 @@ public:
             return "stored data is damaged; verify() lists all damage";
         case errc::busy:
             return "the store is held by someone else; try again";
+        case errc::unavailable:
+            return "the database server cannot be reached and nothing was written; try again when it is back";
         case errc::closed:
             return "the store is closed; open a new one";
         case errc::overloaded:
@@ -55,6 +57,7 @@ public:
             return std::errc::invalid_argument;
         case errc::busy:
             return std::errc::device_or_resource_busy;
+        case errc::unavailable:
         case errc::overloaded:
             return std::errc::resource_unavailable_try_again;
         case errc::io:

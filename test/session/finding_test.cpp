@@ -103,12 +103,12 @@ asio::awaitable<void> summarize(async_store& store)
 
 } // namespace
 
-TEST_CASE("checkpoints are found by id, name, time and page, and cleared by scope")
+TEST_CASE("checkpoints are found by id, name, time and page, and cleared by scope", "[stores]")
 {
     on_every_store(names_and_queries);
 }
 
-TEST_CASE("a summary counts, and says what sharing saved")
+TEST_CASE("a summary counts, and says what sharing saved", "[stores]")
 {
     on_every_store(summarize);
 }

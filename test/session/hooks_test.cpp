@@ -45,7 +45,7 @@ asio::awaitable<void> hooks_are_told(async_store& store)
 
 } // namespace
 
-TEST_CASE("hooks are told before and after a save, in the order in which they were connected")
+TEST_CASE("hooks are told before and after a save, in the order in which they were connected", "[stores]")
 {
     on_every_store(hooks_are_told);
 }
@@ -132,7 +132,7 @@ asio::awaitable<void> a_hook_saves(async_store& store)
 
 } // namespace
 
-TEST_CASE("a hook may call the session and save")
+TEST_CASE("a hook may call the session and save", "[stores]")
 {
     on_every_store(a_hook_saves);
 }

@@ -60,7 +60,7 @@ asio::awaitable<void> resume_and_repair(async_store& store)
 
 } // namespace
 
-TEST_CASE("resuming hands out the head, and repairs tool calls if asked")
+TEST_CASE("resuming hands out the head, and repairs tool calls if asked", "[stores]")
 {
     on_every_store(resume_and_repair);
 }
@@ -161,7 +161,7 @@ asio::awaitable<void> two_writers(async_store& store)
 
 } // namespace
 
-TEST_CASE("of two exclusive sessions one gets a conflict that says who moved the head")
+TEST_CASE("of two exclusive sessions one gets a conflict that says who moved the head", "[stores]")
 {
     on_every_store(two_writers);
 }

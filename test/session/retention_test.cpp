@@ -53,12 +53,12 @@ asio::awaitable<void> retention_by_hand(async_store& store)
 
 } // namespace
 
-TEST_CASE("retention runs by itself after saves")
+TEST_CASE("retention runs by itself after saves", "[stores]")
 {
     on_every_store(retention_by_itself);
 }
 
-TEST_CASE("retention runs by hand, with a dry run, and spares what is pinned")
+TEST_CASE("retention runs by hand, with a dry run, and spares what is pinned", "[stores]")
 {
     on_every_store(retention_by_hand);
 }

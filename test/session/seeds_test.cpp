@@ -143,7 +143,7 @@ TEST_CASE("seed: prune_different_agents, prune_isolates_agents")
     });
 }
 
-TEST_CASE("seed: concurrent_saves")
+TEST_CASE("seed: concurrent_saves", "[stores]")
 {
     on_every_store([](async_store& store) -> asio::awaitable<void> {
         int left = 50; // the seed saved one after the other; here they are under way at once
@@ -289,12 +289,12 @@ asio::awaitable<void> enforce_its_numbers(async_store& store)
 
 } // namespace
 
-TEST_CASE("seed: everything that Breakpilot's manager did, a session does")
+TEST_CASE("seed: everything that Breakpilot's manager did, a session does", "[stores]")
 {
     on_every_store(use_as_manager);
 }
 
-TEST_CASE("seed: max_checkpoints is keep_last, compress_after is thin_after")
+TEST_CASE("seed: max_checkpoints is keep_last, compress_after is thin_after", "[stores]")
 {
     on_every_store(enforce_its_numbers);
 }

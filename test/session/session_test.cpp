@@ -56,7 +56,8 @@ asio::awaitable<void> notify_as_the_strategy_says(async_store& store)
 
 } // namespace
 
-TEST_CASE("async_notify saves when the strategy says so, with the last saved checkpoint as parent")
+TEST_CASE("async_notify saves when the strategy says so, with the last saved checkpoint as parent",
+          "[stores]")
 {
     on_every_store(notify_as_the_strategy_says);
 }
@@ -145,7 +146,7 @@ asio::awaitable<void> many_in_flight(async_store& store)
 
 } // namespace
 
-TEST_CASE("saves of a session never overtake each other, whoever waits for them")
+TEST_CASE("saves of a session never overtake each other, whoever waits for them", "[stores]")
 {
     on_every_store(many_in_flight);
 }

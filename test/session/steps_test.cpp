@@ -174,22 +174,22 @@ asio::awaitable<void> go_with_their_checkpoints(async_store& store)
 
 } // namespace
 
-TEST_CASE("a step happens once")
+TEST_CASE("a step happens once", "[stores]")
 {
     on_every_store(happen_once);
 }
 
-TEST_CASE("an action that fails is not recorded, and can be tried again")
+TEST_CASE("an action that fails is not recorded, and can be tried again", "[stores]")
 {
     on_every_store(fail_and_try_again);
 }
 
-TEST_CASE("a step that never ended is in doubt")
+TEST_CASE("a step that never ended is in doubt", "[stores]")
 {
     on_every_store(be_in_doubt);
 }
 
-TEST_CASE("steps go with the last checkpoint that knows them")
+TEST_CASE("steps go with the last checkpoint that knows them", "[stores]")
 {
     on_every_store(go_with_their_checkpoints);
 }
@@ -250,7 +250,7 @@ asio::awaitable<void> lose_the_record(async_store& store)
 
 } // namespace
 
-TEST_CASE("an effect whose record went while it was made is recorded all the same")
+TEST_CASE("an effect whose record went while it was made is recorded all the same", "[stores]")
 {
     on_every_store(lose_the_record);
 }

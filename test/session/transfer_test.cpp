@@ -82,7 +82,7 @@ transfer_result import_text(store& into, const std::string& lines, const import_
 
 } // namespace
 
-TEST_CASE("between any two stores, back and forth, nothing changes")
+TEST_CASE("between any two stores, back and forth, nothing changes", "[stores]")
 {
     for (const auto& left : test::all_backends())
         for (const auto& right : test::all_backends())
@@ -120,7 +120,7 @@ TEST_CASE("random histories survive an export and an import")
     }
 }
 
-TEST_CASE("long histories are exported page by page")
+TEST_CASE("long histories are exported page by page", "[stores]")
 {
     for (const auto& backend : test::all_backends())
         DYNAMIC_SECTION(backend.name())
@@ -237,7 +237,7 @@ TEST_CASE("what changes during an export does not disturb it")
     CHECK(copy.count(query("agent")) >= 298);
 }
 
-TEST_CASE("importing twice is the same as once")
+TEST_CASE("importing twice is the same as once", "[stores]")
 {
     for (const auto& backend : test::all_backends())
         DYNAMIC_SECTION(backend.name())
@@ -256,7 +256,7 @@ TEST_CASE("importing twice is the same as once")
         }
 }
 
-TEST_CASE("what exists with other content is skipped, replaced or a conflict")
+TEST_CASE("what exists with other content is skipped, replaced or a conflict", "[stores]")
 {
     for (const auto& backend : test::all_backends())
         DYNAMIC_SECTION(backend.name())
@@ -321,7 +321,7 @@ TEST_CASE("a line holds what is new, and one agent can be exported alone, with a
     CHECK(copy.list_agents().size() == 1);
 }
 
-TEST_CASE("bad input changes nothing, and the error names the line")
+TEST_CASE("bad input changes nothing, and the error names the line", "[stores]")
 {
     memory_store origin;
     fill(origin);
@@ -400,7 +400,7 @@ TEST_CASE("bad input changes nothing, and the error names the line")
     }
 }
 
-TEST_CASE("an export of Breakpilot can be imported")
+TEST_CASE("an export of Breakpilot can be imported", "[stores]")
 {
     std::ifstream file(WAYMARK_TEST_DATA "/breakpilot_export.json");
     const std::string text{std::istreambuf_iterator<char>(file), {}};

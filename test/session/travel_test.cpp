@@ -196,22 +196,22 @@ asio::awaitable<void> compare(async_store& store)
 
 } // namespace
 
-TEST_CASE("a rollback is a new head with the content of its target")
+TEST_CASE("a rollback is a new head with the content of its target", "[stores]")
 {
     on_every_store(roll_back);
 }
 
-TEST_CASE("a fork starts another agent from a checkpoint")
+TEST_CASE("a fork starts another agent from a checkpoint", "[stores]")
 {
     on_every_store(branch_off);
 }
 
-TEST_CASE("a history is a tree")
+TEST_CASE("a history is a tree", "[stores]")
 {
     on_every_store(read_history);
 }
 
-TEST_CASE("two checkpoints are compared by messages and members")
+TEST_CASE("two checkpoints are compared by messages and members", "[stores]")
 {
     on_every_store(compare);
 }

@@ -8,7 +8,7 @@
 
 using namespace waymark;
 
-TEST_CASE("every backend keeps the promises of a store")
+TEST_CASE("every backend keeps the promises of a store", "[stores]")
 {
     for (const auto& backend : test::all_backends())
         for (const auto& promise : testing::conformance_suite())

@@ -181,7 +181,7 @@ private:
                 co_await asio::async_initiate<decltype(token), void(std::error_code, std::optional<step>)>(
                     initiation<call_job<std::optional<step>>>(engine_, executor_), token, std::move(wanted),
                     &details);
-            const bool may_pass = code == errc::overloaded || code == errc::busy;
+            const bool may_pass = code == errc::overloaded || code == errc::busy || code == errc::unavailable;
             if (!may_pass || attempt == attempts)
                 co_return written;
             pause.expires_after(std::chrono::milliseconds(10 << attempt));

@@ -1,0 +1,112 @@
+//! Checkpoints in a PostgreSQL database: for a fleet of machines. CMake target `waymark::postgres`.
+#pragma once
+
+#include <waymark/detail/table_store.hpp>
+#include <waymark/durability.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <string>
+
+namespace waymark {
+
+//! Whether a store makes its tables.
+enum class migration {
+    if_needed, //!< makes them in an empty schema, and brings those of an older version up to date
+    never,     //!< touches none: they were made with the SQL of postgres_store::ddl()
+};
+
+//! Options of postgres_store.
+class postgres_options {
+public:
+    postgres_options() = default;
+
+    //! The schema that holds the tables; "waymark" unless told.
+    postgres_options& with_schema(std::string name) &;
+    postgres_options&& with_schema(std::string name) &&;
+    //! `if_needed` unless told.
+    postgres_options& with_migration(waymark::migration allowed) & noexcept;
+    postgres_options&& with_migration(waymark::migration allowed) && noexcept;
+    //! How many partitions the tables are made with, by hash of the agent's id; 0 unless told: none.
+    postgres_options& with_partitions(std::size_t count) & noexcept;
+    postgres_options&& with_partitions(std::size_t count) && noexcept;
+    //! How many transactions write at the same time, each on a connection of its own; 4 unless told. An
+    //! async_store spreads its agents over them. Loads use further connections.
+    //! @throws waymark::error `invalid_argument` if it is 0.
+    postgres_options& with_write_lanes(std::size_t count) &;
+    postgres_options&& with_write_lanes(std::size_t count) &&;
+    //! For each host of the connection string, unless that says `connect_timeout`; 5 seconds unless told, 2
+    //! at least.
+    postgres_options& with_connect_timeout(std::chrono::milliseconds timeout) & noexcept;
+    postgres_options&& with_connect_timeout(std::chrono::milliseconds timeout) && noexcept;
+    //! For each statement, and for each answer of the server; 30 seconds unless told.
+    //! @throws waymark::error `invalid_argument` if it is not above 0.
+    postgres_options& with_statement_timeout(std::chrono::milliseconds timeout) &;
+    postgres_options&& with_statement_timeout(std::chrono::milliseconds timeout) &&;
+    //! How long a transaction that failed for a reason that passes (a lost connection, a restart, a failover,
+    //! a serialization failure) is run again; 30 seconds unless told, 0: never.
+    postgres_options& with_retry_for(std::chrono::milliseconds time) & noexcept;
+    postgres_options&& with_retry_for(std::chrono::milliseconds time) && noexcept;
+    //! `full` unless told: `synchronous_commit` is `on` in our transactions, or what the server has if that
+    //! is more. `relaxed`: `off`; a crash of the server may lose the newest saves.
+    postgres_options& with_durability(waymark::durability level) & noexcept;
+    postgres_options&& with_durability(waymark::durability level) && noexcept;
+    //! Keep prepared statements on the server: small batches cost less. Not with a pooler in transaction
+    //! mode that does not know of them.
+    postgres_options& with_prepared_statements(bool keep = true) & noexcept;
+    postgres_options&& with_prepared_statements(bool keep = true) && noexcept;
+    postgres_options& with_limits(waymark::limits bounds) & noexcept;
+    postgres_options&& with_limits(waymark::limits bounds) && noexcept;
+
+    const std::string& schema() const noexcept { return schema_; }
+    waymark::migration migration() const noexcept { return migration_; }
+    std::size_t partitions() const noexcept { return partitions_; }
+    std::size_t write_lanes() const noexcept { return write_lanes_; }
+    std::chrono::milliseconds connect_timeout() const noexcept { return connect_timeout_; }
+    std::chrono::milliseconds statement_timeout() const noexcept { return statement_timeout_; }
+    std::chrono::milliseconds retry_for() const noexcept { return retry_for_; }
+    waymark::durability durability() const noexcept { return durability_; }
+    bool prepares_statements() const noexcept { return prepares_statements_; }
+    const waymark::limits& limits() const noexcept { return limits_; }
+
+private:
+    std::string schema_ = "waymark";
+    waymark::migration migration_ = waymark::migration::if_needed;
+    std::size_t partitions_ = 0;
+    std::size_t write_lanes_ = 4;
+    std::chrono::milliseconds connect_timeout_ = std::chrono::seconds(5);
+    std::chrono::milliseconds statement_timeout_ = std::chrono::seconds(30);
+    std::chrono::milliseconds retry_for_ = std::chrono::seconds(30);
+    waymark::durability durability_ = waymark::durability::full;
+    bool prepares_statements_ = false;
+    waymark::limits limits_;
+};
+
+//! A store in a PostgreSQL database, which any number of processes on any number of machines may use at once.
+//!
+//! A batch of saves is one transaction and a constant number of round trips, whatever its size. Agents are
+//! independent of each other: every row is found by its agent, and writers of different agents never wait for
+//! each other. Nothing is bound to a server session, so that a pooler may stand between.
+//!
+//! When a connection is lost, a transaction is run again on another one, for `retry_for`. If it was lost in
+//! the middle of a commit, the checkpoints are looked up by key and sequence first; only if that does not
+//! tell, or cannot be done in time, the outcome is `errc::outcome_unknown`.
+//!
+//! Thread safety: all functions may be called concurrently. Do not use an object in a child after `fork()`.
+class postgres_store final : public detail::table_store {
+public:
+    //! Connects, and makes the tables if that is needed and allowed.
+    //! @param conninfo A connection string of libpq: "postgresql://user@host1,host2/database?sslmode=…" or
+    //! "host=… dbname=…". With several hosts, the one that takes writes is used.
+    //! @throws waymark::error `invalid_argument` (a connection string that cannot be read, no tables, no
+    //! right to make them), `unsupported_format` (tables of a newer version; left untouched), `unavailable`,
+    //! `io`. No message contains a password of the connection string.
+    explicit postgres_store(const std::string& conninfo, const postgres_options& options = {});
+    ~postgres_store() override;
+
+    //! The SQL that makes the tables, for a role that may. Of the options, the schema and the partitions
+    //! matter.
+    static std::string ddl(const postgres_options& options = {});
+};
+
+} // namespace waymark

@@ -1,0 +1,169 @@
+#include "postgres_database.hpp"
+
+#include "postgres_tables.hpp"
+#include "schema.hpp"
+
+#include <random>
+#include <thread>
+
+namespace waymark::postgres {
+
+namespace {
+
+constexpr std::size_t most_idle = 16;
+
+transaction_settings settings_of(const postgres_options& options)
+{
+    return {options.statement_timeout(), options.durability() == durability::full ? "on" : "off"};
+}
+
+} // namespace
+
+//! How long to wait before the next attempt, and whether there is one.
+class postgres_database::attempts {
+public:
+    explicit attempts(std::chrono::milliseconds all) : end_(clock::now() + all) {}
+
+    //! Sleeps, or throws `failure` when the time is over.
+    void next(const database_error& failure, bool may_be_old_connection)
+    {
+        ++count_;
+        if (may_be_old_connection && count_ == 1)
+            return; // a connection that was idle when the server went; a new one may do
+        // Each waits for another time, so that those that failed together do not come back together.
+        std::uniform_int_distribution<std::int64_t> jitter(delay_.count() / 2, delay_.count());
+        const std::chrono::milliseconds wait(jitter(random_));
+        if (clock::now() + wait >= end_) {
+            if (count_ == 1)
+                throw failure;
+            throw database_error(static_cast<errc>(failure.code().value()),
+                                 failure.details().message() + " (tried " + std::to_string(count_) +
+                                     " times)",
+                                 failure.sqlstate(), failure.is_connection_lost());
+        }
+        std::this_thread::sleep_for(wait);
+        delay_ = std::min(delay_ * 2, longest_delay);
+    }
+
+private:
+    using clock = std::chrono::steady_clock;
+    static constexpr std::chrono::milliseconds longest_delay{1'000};
+
+    clock::time_point end_;
+    std::chrono::milliseconds delay_{10};
+    int count_ = 0;
+    std::minstd_rand random_{std::random_device()()};
+};
+
+postgres_database::postgres_database(const std::string& conninfo, const postgres_options& options)
+    : options_(options),
+      settings_(conninfo, options.schema(), options.connect_timeout(), options.statement_timeout(),
+                options.prepares_statements())
+{
+    repeat([&](connection& db) { prepare_schema(db, options_); });
+}
+
+std::size_t postgres_database::largest_value() const noexcept
+{
+    return std::size_t{512} << 20; // a row has to fit into one message of the protocol, of 1 GiB
+}
+
+std::unique_ptr<connection> postgres_database::take()
+{
+    const std::lock_guard lock(mutex_);
+    if (idle_.empty())
+        return nullptr;
+    auto taken = std::move(idle_.back());
+    idle_.pop_back();
+    return taken;
+}
+
+void postgres_database::give_back(std::unique_ptr<connection> used)
+{
+    const std::lock_guard lock(mutex_);
+    if (idle_.size() < most_idle)
+        idle_.push_back(std::move(used));
+}
+
+//! After one was lost the others are likely to be, too.
+void postgres_database::drop_idle()
+{
+    std::vector<std::unique_ptr<connection>> dropped;
+    const std::lock_guard lock(mutex_);
+    idle_.swap(dropped);
+}
+
+void postgres_database::repeat(const std::function<void(connection&)>& transaction)
+{
+    attempts left(options_.retry_for());
+    for (;;) {
+        auto db = take();
+        const bool was_idle = db != nullptr;
+        try {
+            if (!db)
+                db = std::make_unique<connection>(settings_);
+            transaction(*db);
+            return give_back(std::move(db));
+        } catch (const database_error& failure) {
+            if (db && db->roll_back())
+                give_back(std::move(db));
+            if (failure.is_connection_lost())
+                drop_idle();
+            if (!failure.is_transient())
+                throw;
+            left.next(failure, was_idle && failure.is_connection_lost());
+        } catch (...) {
+            if (db && db->roll_back())
+                give_back(std::move(db));
+            throw;
+        }
+    }
+}
+
+void postgres_database::read(const storage::access& about, const std::function<void(storage::tables&)>& body)
+{
+    repeat([&](connection& db) {
+        postgres_tables tables(db, postgres_tables::mode::read, settings_of(options_), about);
+        body(tables);
+        db.add(query("COMMIT"));
+        db.send(); // nothing depends on it
+    });
+}
+
+void postgres_database::write(const storage::access& about, const std::function<void(storage::tables&)>& body,
+                              const undone_callback& undone)
+{
+    repeat([&](connection& db) {
+        std::optional<postgres_tables> tables;
+        try {
+            tables.emplace(db, postgres_tables::mode::write, settings_of(options_), about);
+            body(*tables);
+            tables->commit();
+        } catch (...) {
+            if (undone)
+                undone(!tables || tables->is_undone());
+            throw;
+        }
+    });
+}
+
+std::uint64_t postgres_database::bytes()
+{
+    std::uint64_t result = 0;
+    repeat([&](connection& db) {
+        try {
+            result = static_cast<std::uint64_t>(
+                db.run(query("SELECT CAST(coalesce(sum(pg_total_relation_size(c.oid)), 0) AS int8) "
+                             "FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+                             "WHERE n.nspname = $1 AND c.relkind = 'r'")
+                           .add(options_.schema()))
+                    .number(0, 0));
+        } catch (const database_error& failure) {
+            if (failure.sqlstate() != "42883") // a server of another make, which does not tell
+                throw;
+        }
+    });
+    return result;
+}
+
+} // namespace waymark::postgres

@@ -1,0 +1,139 @@
+#include "../../values/text.hpp"
+#include "postgres_database.hpp"
+#include "schema.hpp"
+
+#include <waymark/postgres_store.hpp>
+
+namespace waymark {
+
+postgres_options& postgres_options::with_schema(std::string name) &
+{
+    if (name.empty() || name.size() > 63 || name.find('\0') != std::string::npos)
+        throw error(errc::invalid_argument,
+                    "the name of a schema has 1 to 63 bytes and no NUL; this is " + detail::quoted(name));
+    schema_ = std::move(name);
+    return *this;
+}
+
+postgres_options&& postgres_options::with_schema(std::string name) &&
+{
+    return std::move(with_schema(std::move(name)));
+}
+
+postgres_options& postgres_options::with_migration(waymark::migration allowed) & noexcept
+{
+    migration_ = allowed;
+    return *this;
+}
+
+postgres_options&& postgres_options::with_migration(waymark::migration allowed) && noexcept
+{
+    return std::move(with_migration(allowed));
+}
+
+postgres_options& postgres_options::with_partitions(std::size_t count) & noexcept
+{
+    partitions_ = count;
+    return *this;
+}
+
+postgres_options&& postgres_options::with_partitions(std::size_t count) && noexcept
+{
+    return std::move(with_partitions(count));
+}
+
+postgres_options& postgres_options::with_write_lanes(std::size_t count) &
+{
+    if (count == 0)
+        throw error(errc::invalid_argument, "a store needs one write lane at least");
+    write_lanes_ = count;
+    return *this;
+}
+
+postgres_options&& postgres_options::with_write_lanes(std::size_t count) &&
+{
+    return std::move(with_write_lanes(count));
+}
+
+postgres_options& postgres_options::with_connect_timeout(std::chrono::milliseconds timeout) & noexcept
+{
+    connect_timeout_ = timeout;
+    return *this;
+}
+
+postgres_options&& postgres_options::with_connect_timeout(std::chrono::milliseconds timeout) && noexcept
+{
+    return std::move(with_connect_timeout(timeout));
+}
+
+postgres_options& postgres_options::with_statement_timeout(std::chrono::milliseconds timeout) &
+{
+    if (timeout.count() <= 0)
+        throw error(errc::invalid_argument, "the statement time-out has to be above 0; a server that never "
+                                            "answers would hold the store for ever");
+    statement_timeout_ = timeout;
+    return *this;
+}
+
+postgres_options&& postgres_options::with_statement_timeout(std::chrono::milliseconds timeout) &&
+{
+    return std::move(with_statement_timeout(timeout));
+}
+
+postgres_options& postgres_options::with_retry_for(std::chrono::milliseconds time) & noexcept
+{
+    retry_for_ = time;
+    return *this;
+}
+
+postgres_options&& postgres_options::with_retry_for(std::chrono::milliseconds time) && noexcept
+{
+    return std::move(with_retry_for(time));
+}
+
+postgres_options& postgres_options::with_durability(waymark::durability level) & noexcept
+{
+    durability_ = level;
+    return *this;
+}
+
+postgres_options&& postgres_options::with_durability(waymark::durability level) && noexcept
+{
+    return std::move(with_durability(level));
+}
+
+postgres_options& postgres_options::with_prepared_statements(bool keep) & noexcept
+{
+    prepares_statements_ = keep;
+    return *this;
+}
+
+postgres_options&& postgres_options::with_prepared_statements(bool keep) && noexcept
+{
+    return std::move(with_prepared_statements(keep));
+}
+
+postgres_options& postgres_options::with_limits(waymark::limits bounds) & noexcept
+{
+    limits_ = bounds;
+    return *this;
+}
+
+postgres_options&& postgres_options::with_limits(waymark::limits bounds) && noexcept
+{
+    return std::move(with_limits(bounds));
+}
+
+postgres_store::postgres_store(const std::string& conninfo, const postgres_options& options)
+    : table_store(std::make_unique<postgres::postgres_database>(conninfo, options), options.limits())
+{
+}
+
+postgres_store::~postgres_store() = default;
+
+std::string postgres_store::ddl(const postgres_options& options)
+{
+    return postgres::ddl(options);
+}
+
+} // namespace waymark

@@ -1,0 +1,1057 @@
+#include "postgres_tables.hpp"
+
+#include "../../values/text.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <random>
+
+namespace waymark::postgres {
+
+using namespace storage;
+
+namespace {
+
+constexpr std::size_t messages_per_page = 2'048;
+
+//! As many as a page holds at first, then more.
+class page_size {
+public:
+    std::int64_t next() noexcept { return std::exchange(size_, std::min<std::int64_t>(size_ * 4, 512)); }
+
+private:
+    std::int64_t size_ = 32;
+};
+
+std::int64_t to_limit(std::size_t limit)
+{
+    constexpr auto largest = std::numeric_limits<std::int64_t>::max();
+    return limit > static_cast<std::uint64_t>(largest) ? largest : static_cast<std::int64_t>(limit);
+}
+
+std::int64_t random_number()
+{
+    std::random_device entropy;
+    std::uniform_int_distribution<std::int64_t> any(1, std::numeric_limits<std::int64_t>::max());
+    return any(entropy);
+}
+
+// Rows
+
+agent_row read_agent(const rows& found, int at)
+{
+    agent_row row;
+    row.id = found.text(at, 0);
+    row.number = found.number(at, 1);
+    row.last_sequence = found.number(at, 2);
+    row.next_message = found.number(at, 3);
+    row.next_object = found.number(at, 4);
+    row.scopes = found.number(at, 5);
+    row.sweeps = found.number(at, 6);
+    row.changes = found.number(at, 7);
+    row.has_garbage = found.flag(at, 8);
+    row.check = found.text(at, 9);
+    return row;
+}
+
+scope_row read_scope(const rows& found, int at)
+{
+    scope_row row;
+    row.agent = found.number(at, 0);
+    row.scope = found.text(at, 1);
+    row.checkpoints = found.number(at, 2);
+    row.head = found.number(at, 3);
+    row.steps = found.number(at, 4);
+    row.check = found.text(at, 5);
+    return row;
+}
+
+checkpoint_row read_checkpoint(const rows& found, int at)
+{
+    checkpoint_row row;
+    row.agent = found.number(at, 0);
+    row.sequence = found.number(at, 1);
+    row.scope = found.text(at, 2);
+    row.id = found.text(at, 3);
+    row.parent = found.optional_text(at, 4);
+    row.name = found.text(at, 5);
+    row.iteration = found.number(at, 6);
+    row.created_at = found.number(at, 7);
+    row.messages = found.number(at, 8);
+    row.metadata = found.text(at, 9);
+    row.chain = found.text(at, 10);
+    row.body = found.text(at, 11);
+    row.pinned = found.flag(at, 12);
+    row.stored_bytes = found.number(at, 13);
+    row.content_bytes = found.number(at, 14);
+    row.check = found.text(at, 15);
+    return row;
+}
+
+step_row read_step(const rows& found, int at)
+{
+    step_row row;
+    row.agent = found.number(at, 0);
+    row.scope = found.text(at, 1);
+    row.key = found.text(at, 2);
+    row.checkpoint = found.optional_text(at, 3);
+    row.made_on = found.number(at, 4);
+    row.started_at = found.number(at, 5);
+    row.result = found.optional_text(at, 6);
+    row.check = found.text(at, 7);
+    return row;
+}
+
+object_row read_object(const rows& found, int at)
+{
+    return {found.number(at, 0), found.number(at, 1), found.text(at, 2), found.text(at, 3)};
+}
+
+template <class Row>
+std::optional<Row> first_of(const rows& found, Row (*read)(const rows&, int))
+{
+    return found.size() > 0 ? std::optional(read(found, 0)) : std::nullopt;
+}
+
+template <class Row>
+std::vector<Row> all_of(const rows& found, Row (*read)(const rows&, int))
+{
+    std::vector<Row> result;
+    for (int at = 0; at < found.size(); ++at)
+        result.push_back(read(found, at));
+    return result;
+}
+
+std::string read_text(const rows& found, int at)
+{
+    return found.text(at, 0);
+}
+
+#define AGENT_COLUMNS                                                                                        \
+    "SELECT agent_id, number, last_sequence, next_message, next_object, scopes, sweeps, changes, "           \
+    "has_garbage, checksum FROM waymark.agents "
+#define SCOPE_COLUMNS "SELECT agent, scope, checkpoints, head, steps, checksum FROM waymark.scopes "
+#define CHECKPOINT_COLUMNS                                                                                   \
+    "SELECT agent, sequence, scope, id, parent, name, iteration, created_at, messages, metadata, chain, "    \
+    "body, pinned, stored_bytes, content_bytes, checksum FROM waymark.checkpoints "
+#define STEP_COLUMNS                                                                                         \
+    "SELECT agent, scope, key, checkpoint, made_on, started_at, result, checksum FROM waymark.steps "
+#define OBJECT_COLUMNS "SELECT agent, number, hash, body FROM waymark.objects "
+
+// The rows of an agent whose number is known, and of one that the same round trip asks for.
+#define OF_AGENT "WHERE agent_id = $1 AND agent = $2 "
+#define OF_AGENT_WITH_ID                                                                                     \
+    "WHERE agent_id = $1 AND agent = (SELECT number FROM waymark.agents WHERE agent_id = $1) "
+
+// The row that holds the first number may begin before it.
+#define ROWS_IN_RANGE                                                                                        \
+    "FROM waymark.messages " OF_AGENT "AND first < $4 AND first >= "                                         \
+    "coalesce((SELECT max(first) FROM waymark.messages " OF_AGENT "AND first <= $3), $3) "                   \
+    "ORDER BY first LIMIT $5"
+
+const char* const messages_in_range = "SELECT first, digests, body " ROWS_IN_RANGE;
+const char* const sizes_in_range = "SELECT first, count, bytes " ROWS_IN_RANGE;
+
+} // namespace
+
+// The transaction
+
+postgres_tables::postgres_tables(connection& db, mode purpose, const transaction_settings& settings,
+                                 const access& about)
+    : db_(db)
+{
+    db_.add(query(purpose == mode::write ? "BEGIN" : "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"));
+    // For this transaction only: behind a pooler, the next one may be someone else's. Settings that a server
+    // does not have are left alone. A server may be told to be more durable than "on", never less.
+    db_.add(query("SELECT set_config('statement_timeout', $1, true), "
+                  "CASE WHEN current_setting('idle_in_transaction_session_timeout', true) IS NOT NULL THEN "
+                  "set_config('idle_in_transaction_session_timeout', $1, true) END, "
+                  "CASE WHEN current_setting('plan_cache_mode', true) IS NOT NULL THEN "
+                  "set_config('plan_cache_mode', 'force_generic_plan', true) END, "
+                  "CASE WHEN $2 = 'off' OR current_setting('synchronous_commit', true) = 'off' THEN "
+                  "set_config('synchronous_commit', $2, true) END")
+                .add(std::to_string(settings.statement_timeout.count()))
+                .add(std::string_view(settings.synchronous_commit)));
+    const std::set<std::string> agents(about.agents.begin(), about.agents.end()); // in order: no deadlocks
+    for (const auto& id : agents)
+        db_.add(query(purpose == mode::write ? AGENT_COLUMNS "WHERE agent_id = $1 FOR UPDATE"
+                                             : AGENT_COLUMNS "WHERE agent_id = $1")
+                    .add(id));
+    std::vector<const question*> questions;
+    for (const auto& next : about.questions)
+        questions.push_back(&next);
+    add_questions(questions);
+    auto results = db_.run();
+    std::size_t at = 2;
+    for (const auto& id : agents)
+        remember(first_of(results.at(at++), read_agent), id);
+    answer(questions, results, at);
+}
+
+void postgres_tables::commit()
+{
+    // Rows that have to be there are looked at while everything can still be undone.
+    if (std::any_of(pending_.begin(), pending_.end(),
+                    [](const auto& next) { return !next.must_change.empty(); }))
+        end_trip(begin_trip());
+    begin_trip();
+    db_.add(query("COMMIT"));
+    is_committing_ = true;
+    try {
+        const auto results = db_.run();
+        // A wait for the synchronous standby that was cancelled looks like success, but for a warning: what
+        // is committed here may be missing there.
+        for (const auto& warning : db_.warnings())
+            if (warning == "01000" || warning == "57P01")
+                throw error(errc::outcome_unknown, "PostgreSQL has committed and warned that the standby may "
+                                                   "not have it");
+        if (results.back().tag() != "COMMIT") {
+            is_committing_ = false;
+            throw error(errc::io, "PostgreSQL has undone the transaction after an earlier error");
+        }
+    } catch (const database_error& failure) {
+        if (failure.is_connection_lost() || failure.code() == errc::outcome_unknown)
+            throw error(errc::outcome_unknown, failure.details().message());
+        is_committing_ = false;
+        throw;
+    }
+}
+
+rows postgres_tables::ask(query next)
+{
+    const auto writes = begin_trip();
+    db_.add(std::move(next));
+    return std::move(end_trip(writes).front());
+}
+
+//! Adds what was written. Returns for each write the checkpoint that it must change, if there is one.
+std::vector<std::string> postgres_tables::begin_trip()
+{
+    // Statements of one kind behind each other are parsed once.
+    auto sent = std::exchange(pending_, {});
+    for (auto begin = sent.begin(); begin != sent.end();) {
+        const auto end =
+            std::find_if(begin, sent.end(), [](const auto& next) { return next.what == kind::in_order; });
+        std::stable_sort(begin, end, [](const auto& a, const auto& b) { return a.what < b.what; });
+        begin = end == sent.end() ? end : std::next(end);
+    }
+    std::vector<std::string> must_change;
+    for (auto& next : sent) {
+        db_.add(std::move(next.sent));
+        must_change.push_back(std::move(next.must_change));
+    }
+    return must_change;
+}
+
+//! Returns the answers to what was added since.
+std::vector<rows> postgres_tables::end_trip(const std::vector<std::string>& must_change)
+{
+    auto results = db_.run();
+    for (std::size_t i = 0; i < must_change.size(); ++i)
+        if (!must_change[i].empty() && results.at(i).changes() != 1)
+            throw error(errc::corrupt,
+                        "the row of checkpoint " + detail::quoted(must_change[i]) + " cannot be found again");
+    results.erase(results.begin(), results.begin() + static_cast<std::ptrdiff_t>(must_change.size()));
+    return results;
+}
+
+void postgres_tables::write(kind what, query next, std::string must_change)
+{
+    pending_.push_back({what, std::move(next), std::move(must_change)});
+}
+
+const std::string& postgres_tables::id_of(std::int64_t agent) const
+{
+    const auto known = ids_.find(agent);
+    if (known == ids_.end())
+        throw std::logic_error("the row of agent " + std::to_string(agent) +
+                               " was not read in this transaction");
+    return known->second;
+}
+
+query postgres_tables::by_agent(const char* sql, std::int64_t agent) const
+{
+    query result(sql);
+    result.add(id_of(agent)).add(agent);
+    return result;
+}
+
+// Asking together
+
+void postgres_tables::add_questions(std::vector<const question*>& questions)
+{
+    // An agent that does not exist has nothing, and a list without end is read page by page.
+    constexpr std::size_t most_ranges = 256;
+    std::erase_if(questions, [&](const question* next) {
+        const auto agent = agents_.find(next->agent_id);
+        if (next->about == question::kind::messages &&
+            (agent == agents_.end() || next->ranges.empty() || next->ranges.size() > most_ranges))
+            return true;
+        return agent != agents_.end() && !agent->second;
+    });
+    std::stable_sort(questions.begin(), questions.end(),
+                     [](const question* a, const question* b) { return a->about < b->about; });
+    for (const auto* next : questions) {
+        switch (next->about) {
+        case question::kind::scope:
+            db_.add(
+                query(SCOPE_COLUMNS OF_AGENT_WITH_ID "AND scope = $2").add(next->agent_id).add(next->scope));
+            break;
+        case question::kind::scope_count:
+            db_.add(query("SELECT count(*) FROM waymark.scopes " OF_AGENT_WITH_ID).add(next->agent_id));
+            break;
+        case question::kind::checkpoint:
+            db_.add(query(CHECKPOINT_COLUMNS OF_AGENT_WITH_ID "AND id = $3 AND scope = $2")
+                        .add(next->agent_id)
+                        .add(next->scope)
+                        .add(next->id));
+            break;
+        case question::kind::head:
+            db_.add(query(CHECKPOINT_COLUMNS OF_AGENT_WITH_ID
+                          "AND sequence = (SELECT head FROM waymark.scopes " OF_AGENT_WITH_ID
+                          "AND scope = $2)")
+                        .add(next->agent_id)
+                        .add(next->scope));
+            break;
+        case question::kind::at:
+            db_.add(query(CHECKPOINT_COLUMNS OF_AGENT_WITH_ID "AND sequence = $2")
+                        .add(next->agent_id)
+                        .add(next->number));
+            break;
+        case question::kind::step:
+            db_.add(query(STEP_COLUMNS OF_AGENT_WITH_ID "AND scope = $2 AND key = $3")
+                        .add(next->agent_id)
+                        .add(next->scope)
+                        .add(next->id));
+            break;
+        case question::kind::object:
+            db_.add(query("SELECT number FROM waymark.objects " OF_AGENT_WITH_ID
+                          "AND hash = $2 ORDER BY number DESC LIMIT 1")
+                        .add(next->agent_id)
+                        .add_bytes(next->id));
+            break;
+        case question::kind::objects:
+            db_.add(query(OBJECT_COLUMNS OF_AGENT_WITH_ID "AND number = ANY ($2)")
+                        .add(next->agent_id)
+                        .add_list(next->numbers));
+            break;
+        case question::kind::messages:
+            for (const auto& range : next->ranges)
+                db_.add(by_agent(messages_in_range, agents_.find(next->agent_id)->second->number)
+                            .add(range.first)
+                            .add(range.end())
+                            .add(to_limit(messages_per_page)));
+            break;
+        }
+    }
+}
+
+void postgres_tables::answer(std::span<const question* const> questions, std::vector<rows>& results,
+                             std::size_t first)
+{
+    for (const auto* next : questions) {
+        const auto& found = results.at(first++);
+        const auto known = agents_.find(next->agent_id);
+        if (known == agents_.end() || !known->second)
+            continue;
+        const auto agent = known->second->number;
+        switch (next->about) {
+        case question::kind::scope:
+            scopes_[{agent, next->scope}] = first_of(found, read_scope);
+            break;
+        case question::kind::scope_count:
+            scope_counts_[agent] = found.number(0, 0);
+            break;
+        case question::kind::checkpoint:
+            remember(agent, next->scope, next->id, first_of(found, read_checkpoint));
+            break;
+        case question::kind::head:
+            if (auto row = first_of(found, read_checkpoint)) {
+                const auto sequence = row->sequence;
+                by_sequence_[{agent, sequence}] = std::move(row);
+            }
+            break;
+        case question::kind::at:
+            by_sequence_[{agent, next->number}] = first_of(found, read_checkpoint);
+            break;
+        case question::kind::step:
+            steps_[{agent, next->scope, next->id}] = first_of(found, read_step);
+            break;
+        case question::kind::object:
+            object_numbers_[{agent, next->id}] =
+                found.size() > 0 ? std::optional(found.number(0, 0)) : std::nullopt;
+            break;
+        case question::kind::objects:
+            for (const auto number : next->numbers)
+                objects_.try_emplace({agent, number}, std::nullopt);
+            for (auto& row : all_of(found, read_object)) {
+                const auto number = row.number;
+                objects_[{agent, number}] = std::move(row);
+            }
+            break;
+        case question::kind::messages: {
+            read_ahead ahead{agent, next->ranges, {}};
+            bool is_whole = true;
+            for (std::size_t i = 0; i < next->ranges.size(); ++i) {
+                const auto& page = i == 0 ? found : results.at(first++);
+                is_whole = is_whole && page.size() < static_cast<int>(messages_per_page);
+                for (int row = 0; row < page.size(); ++row) {
+                    message_row message{agent, page.number(row, 0), page.text(row, 1), page.text(row, 2)};
+                    if (message.first + message.count() > next->ranges[i].first)
+                        ahead.found.emplace_back(i, std::move(message));
+                }
+            }
+            if (is_whole)
+                messages_.push_back(std::move(ahead));
+            break;
+        }
+        }
+    }
+}
+
+void postgres_tables::expect(std::span<const question> wanted)
+{
+    std::vector<const question*> questions;
+    for (const auto& next : wanted)
+        questions.push_back(&next);
+    const auto writes = begin_trip();
+    add_questions(questions);
+    if (questions.empty() && writes.empty())
+        return;
+    auto results = end_trip(writes);
+    answer(questions, results, 0);
+}
+
+// Agents
+
+void postgres_tables::remember(const std::optional<agent_row>& row, std::string_view id)
+{
+    if (row)
+        ids_[row->number] = row->id;
+    agents_[std::string(id)] = row;
+}
+
+std::optional<agent_row> postgres_tables::find_agent(std::string_view id)
+{
+    if (const auto known = agents_.find(id); known != agents_.end())
+        return known->second;
+    remember(first_of(ask(query(AGENT_COLUMNS "WHERE agent_id = $1").add(id)), read_agent), id);
+    return agents_.find(id)->second;
+}
+
+std::vector<agent_row> postgres_tables::agents_after(std::string_view id, std::size_t limit)
+{
+    auto result =
+        all_of(ask(query(AGENT_COLUMNS "WHERE agent_id > $1 AND scopes > 0 ORDER BY agent_id LIMIT $2")
+                       .add(id)
+                       .add(to_limit(limit))),
+               read_agent);
+    for (const auto& row : result)
+        remember(row, row.id);
+    return result;
+}
+
+std::vector<std::string> postgres_tables::agents_with_garbage(std::string_view after, std::size_t limit)
+{
+    return all_of(ask(query("SELECT agent_id FROM waymark.agents WHERE has_garbage AND agent_id > $1 "
+                            "ORDER BY agent_id LIMIT $2")
+                          .add(after)
+                          .add(to_limit(limit))),
+                  read_text);
+}
+
+std::int64_t postgres_tables::add_agent(std::string_view id)
+{
+    agent_row row;
+    row.number = random_number(); // by the client: no counter that all agents share
+    row.id = id;
+    write(kind::new_agent, query("INSERT INTO waymark.agents (agent_id, number, last_sequence, next_message, "
+                                 "next_object, scopes, sweeps, changes, has_garbage, checksum) "
+                                 "VALUES ($1, $2, 0, 1, 1, 0, 0, 0, false, '')")
+                               .add(id)
+                               .add(row.number));
+    new_agents_.insert(row.number);
+    remember(row, id);
+    return row.number;
+}
+
+void postgres_tables::put_agent(const agent_row& row)
+{
+    write(kind::agent, by_agent("UPDATE waymark.agents SET last_sequence = $3, next_message = $4, "
+                                "next_object = $5, scopes = $6, sweeps = $7, changes = $8, has_garbage = $9, "
+                                "checksum = $10 WHERE agent_id = $1 AND number = $2",
+                                row.number)
+                           .add(row.last_sequence)
+                           .add(row.next_message)
+                           .add(row.next_object)
+                           .add(row.scopes)
+                           .add(row.sweeps)
+                           .add(row.changes)
+                           .add_flag(row.has_garbage)
+                           .add_bytes(row.check));
+    agents_[id_of(row.number)] = row;
+}
+
+erased_agent postgres_tables::erase_agent(const agent_row& row)
+{
+    write(kind::in_order, by_agent("DELETE FROM waymark.scopes " OF_AGENT, row.number));
+    write(kind::in_order,
+          by_agent("DELETE FROM waymark.agents WHERE agent_id = $1 AND number = $2", row.number));
+    write(kind::in_order,
+          by_agent("INSERT INTO waymark.erased_agents (agent_id, agent) VALUES ($1, $2)", row.number));
+    std::erase_if(scopes_, [&](const auto& known) { return known.first.first == row.number; });
+    scope_counts_.erase(row.number);
+    agents_[row.id] = std::nullopt;
+    return {row.id, row.number};
+}
+
+std::vector<erased_agent> postgres_tables::erased_agents(std::size_t limit)
+{
+    const auto found =
+        ask(query("SELECT agent_id, agent FROM waymark.erased_agents LIMIT $1").add(to_limit(limit)));
+    std::vector<erased_agent> result;
+    for (int at = 0; at < found.size(); ++at)
+        result.push_back({found.text(at, 0), found.number(at, 1)});
+    return result;
+}
+
+bool postgres_tables::remove_rows(const erased_agent& agent, std::size_t about)
+{
+    std::int64_t removed = 0;
+    for (const auto* sql : {
+             "DELETE FROM waymark.checkpoints " OF_AGENT
+             "AND sequence IN (SELECT sequence FROM waymark.checkpoints " OF_AGENT "LIMIT $3)",
+             "DELETE FROM waymark.messages " OF_AGENT
+             "AND first IN (SELECT first FROM waymark.messages " OF_AGENT "LIMIT $3)",
+             "DELETE FROM waymark.objects " OF_AGENT
+             "AND number IN (SELECT number FROM waymark.objects " OF_AGENT "LIMIT $3)",
+             "DELETE FROM waymark.steps " OF_AGENT "AND key IN (SELECT key FROM waymark.steps " OF_AGENT
+             "LIMIT $3)",
+         }) {
+        removed += ask(query(sql).add(agent.id).add(agent.number).add(to_limit(about))).changes();
+    }
+    return removed > 0;
+}
+
+void postgres_tables::forget(const erased_agent& agent)
+{
+    write(kind::in_order,
+          query("DELETE FROM waymark.erased_agents " OF_AGENT).add(agent.id).add(agent.number));
+}
+
+// Scopes
+
+std::optional<scope_row> postgres_tables::find_scope(std::int64_t agent, std::string_view scope)
+{
+    const in_agent key(agent, scope);
+    if (const auto known = scopes_.find(key); known != scopes_.end())
+        return known->second;
+    if (is_new(agent))
+        return std::nullopt;
+    return scopes_[key] =
+               first_of(ask(by_agent(SCOPE_COLUMNS OF_AGENT "AND scope = $3", agent).add(scope)), read_scope);
+}
+
+std::vector<scope_row> postgres_tables::scopes_of(std::int64_t agent)
+{
+    return all_of(ask(by_agent(SCOPE_COLUMNS OF_AGENT "ORDER BY scope", agent)), read_scope);
+}
+
+std::int64_t postgres_tables::count_scopes(std::int64_t agent)
+{
+    if (is_new(agent))
+        return std::count_if(scopes_.begin(), scopes_.end(),
+                             [&](const auto& known) { return known.first.first == agent && known.second; });
+    if (const auto known = scope_counts_.find(agent); known != scope_counts_.end())
+        return known->second;
+    return scope_counts_[agent] =
+               ask(by_agent("SELECT count(*) FROM waymark.scopes " OF_AGENT, agent)).number(0, 0);
+}
+
+void postgres_tables::put_scope(const scope_row& row)
+{
+    write(kind::scope,
+          by_agent("INSERT INTO waymark.scopes (agent_id, agent, scope, checkpoints, head, steps, checksum) "
+                   "VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (agent_id, agent, scope) DO UPDATE SET "
+                   "checkpoints = excluded.checkpoints, head = excluded.head, steps = excluded.steps, "
+                   "checksum = excluded.checksum",
+                   row.agent)
+              .add(row.scope)
+              .add(row.checkpoints)
+              .add(row.head)
+              .add(row.steps)
+              .add_bytes(row.check));
+    scopes_[{row.agent, row.scope}] = row;
+    scope_counts_.erase(row.agent);
+}
+
+void postgres_tables::remove_scope(std::int64_t agent, std::string_view scope)
+{
+    write(kind::in_order,
+          by_agent("DELETE FROM waymark.scopes " OF_AGENT "AND scope = $3", agent).add(scope));
+    scopes_[{agent, std::string(scope)}] = std::nullopt;
+    scope_counts_.erase(agent);
+}
+
+// Checkpoints
+
+void postgres_tables::remember(std::int64_t agent, const std::string& scope, const std::string& id,
+                               std::optional<checkpoint_row> row)
+{
+    auto& known = checkpoints_[{agent, scope, id}];
+    known.exists = row.has_value();
+    known.row = std::move(row);
+}
+
+std::optional<checkpoint_row> postgres_tables::find_checkpoint(std::int64_t agent, std::string_view scope,
+                                                               std::string_view id)
+{
+    const in_scope key(agent, scope, id);
+    if (const auto known = checkpoints_.find(key); known != checkpoints_.end()) {
+        if (!known->second.exists || known->second.row)
+            return known->second.row;
+    } else if (is_new(agent)) {
+        return std::nullopt;
+    }
+    auto row = first_of(
+        ask(by_agent(CHECKPOINT_COLUMNS OF_AGENT "AND id = $4 AND scope = $3", agent).add(scope).add(id)),
+        read_checkpoint);
+    remember(agent, std::get<1>(key), std::get<2>(key), row);
+    return row;
+}
+
+std::optional<checkpoint_row> postgres_tables::checkpoint_at(std::int64_t agent, std::int64_t sequence)
+{
+    if (const auto known = by_sequence_.find({agent, sequence}); known != by_sequence_.end())
+        return known->second;
+    return by_sequence_[{agent, sequence}] =
+               first_of(ask(by_agent(CHECKPOINT_COLUMNS OF_AGENT "AND sequence = $3", agent).add(sequence)),
+                        read_checkpoint);
+}
+
+std::vector<checkpoint_row> postgres_tables::checkpoints_of(std::int64_t agent, std::string_view id)
+{
+    return all_of(ask(by_agent(CHECKPOINT_COLUMNS OF_AGENT "AND id = $3 ORDER BY scope", agent).add(id)),
+                  read_checkpoint);
+}
+
+std::vector<std::string> postgres_tables::owners_of(std::string_view id, std::size_t limit)
+{
+    return all_of(ask(query("SELECT DISTINCT c.agent_id FROM waymark.checkpoints c JOIN waymark.agents a "
+                            "ON a.agent_id = c.agent_id AND a.number = c.agent WHERE c.id = $1 LIMIT $2")
+                          .add(id)
+                          .add(to_limit(limit))),
+                  read_text);
+}
+
+void postgres_tables::scan_checkpoints(std::int64_t agent, const scan_range& range,
+                                       const visitor<checkpoint_row>& visit)
+{
+    const auto* const oldest_first = CHECKPOINT_COLUMNS OF_AGENT
+        "AND sequence > $3 AND sequence < $4 AND ($5 IS NULL OR scope = $5) ORDER BY sequence LIMIT $6";
+    const auto* const newest_first = CHECKPOINT_COLUMNS OF_AGENT
+        "AND sequence > $3 AND sequence < $4 AND ($5 IS NULL OR scope = $5) ORDER BY sequence DESC LIMIT $6";
+    auto above = range.above.value_or(std::numeric_limits<std::int64_t>::min());
+    auto below = range.below.value_or(std::numeric_limits<std::int64_t>::max());
+    for (page_size size;;) {
+        const auto wanted = size.next();
+        auto page = all_of(ask(by_agent(range.newest_first ? newest_first : oldest_first, agent)
+                                   .add(above)
+                                   .add(below)
+                                   .add(range.scope)
+                                   .add(wanted)),
+                           read_checkpoint);
+        for (auto& row : page) {
+            (range.newest_first ? below : above) = row.sequence;
+            if (!visit(std::move(row)))
+                return;
+        }
+        if (static_cast<std::int64_t>(page.size()) < wanted)
+            return;
+    }
+}
+
+std::int64_t postgres_tables::count_checkpoints(std::int64_t agent, std::string_view scope)
+{
+    return ask(by_agent("SELECT count(*) FROM waymark.checkpoints " OF_AGENT "AND scope = $3", agent)
+                   .add(scope))
+        .number(0, 0);
+}
+
+std::int64_t postgres_tables::newest_sequence(std::int64_t agent, std::string_view scope)
+{
+    const auto found = ask(by_agent("SELECT sequence FROM waymark.checkpoints " OF_AGENT
+                                    "AND scope = $3 ORDER BY sequence DESC LIMIT 1",
+                                    agent)
+                               .add(scope));
+    return found.size() > 0 ? found.number(0, 0) : 0;
+}
+
+namespace {
+
+query& add_content(query& to, const checkpoint_row& row)
+{
+    return to.add(row.sequence)
+        .add(row.scope)
+        .add(row.id)
+        .add(row.parent)
+        .add(row.name)
+        .add(row.iteration)
+        .add(row.created_at)
+        .add(row.messages)
+        .add_bytes(row.metadata)
+        .add_bytes(row.chain)
+        .add_bytes(row.body)
+        .add_flag(row.pinned)
+        .add(row.stored_bytes)
+        .add(row.content_bytes)
+        .add_bytes(row.check);
+}
+
+} // namespace
+
+bool postgres_tables::insert_checkpoint(const checkpoint_row& row)
+{
+    const in_scope key(row.agent, row.scope, row.id);
+    auto known = checkpoints_.find(key);
+    if (known == checkpoints_.end() && !is_new(row.agent)) {
+        find_checkpoint(row.agent, row.scope, row.id);
+        known = checkpoints_.find(key);
+    }
+    if (known != checkpoints_.end() && known->second.exists)
+        return false;
+    auto added =
+        by_agent("INSERT INTO waymark.checkpoints (agent_id, agent, sequence, scope, id, parent, name, "
+                 "iteration, created_at, messages, metadata, chain, body, pinned, stored_bytes, "
+                 "content_bytes, checksum) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, "
+                 "$13, $14, $15, $16, $17)",
+                 row.agent);
+    add_content(added, row);
+    write(kind::checkpoint, std::move(added));
+    checkpoints_[key] = {true, std::nullopt};
+    by_sequence_.erase({row.agent, row.sequence});
+    return true;
+}
+
+void postgres_tables::update_checkpoint(const checkpoint_row& row)
+{
+    auto changed = by_agent("UPDATE waymark.checkpoints SET sequence = $3, scope = $4, id = $5, parent = $6, "
+                            "name = $7, iteration = $8, created_at = $9, messages = $10, metadata = $11, "
+                            "chain = $12, body = $13, pinned = $14, stored_bytes = $15, content_bytes = $16, "
+                            "checksum = $17 " OF_AGENT "AND id = $5 AND scope = $4",
+                            row.agent);
+    add_content(changed, row);
+    write(kind::in_order, std::move(changed), row.id);
+    checkpoints_[{row.agent, row.scope, row.id}] = {true, std::nullopt};
+    by_sequence_.erase({row.agent, row.sequence});
+}
+
+void postgres_tables::remove_checkpoint(std::int64_t agent, std::string_view scope, std::string_view id)
+{
+    write(kind::in_order,
+          by_agent("DELETE FROM waymark.checkpoints " OF_AGENT "AND id = $4 AND scope = $3", agent)
+              .add(scope)
+              .add(id),
+          std::string(id));
+    checkpoints_[{agent, std::string(scope), std::string(id)}] = {};
+    by_sequence_.clear();
+}
+
+// Messages
+
+void postgres_tables::read_messages(std::int64_t agent, std::span<const extent> ranges,
+                                    const std::function<void(std::size_t, message_row&&)>& visit)
+{
+    const auto ahead = std::find_if(messages_.begin(), messages_.end(), [&](const auto& known) {
+        return known.agent == agent && std::equal(known.ranges.begin(), known.ranges.end(), ranges.begin(),
+                                                  ranges.end(), [](const extent& a, const extent& b) {
+                                                      return a.first == b.first && a.count == b.count;
+                                                  });
+    });
+    if (ahead != messages_.end()) {
+        auto known = std::move(*ahead);
+        messages_.erase(ahead);
+        for (auto& [range, row] : known.found)
+            visit(range, std::move(row));
+        return;
+    }
+    read_ranges(messages_in_range, agent, ranges, [&](std::size_t range, const rows& found, int at) {
+        message_row row{agent, found.number(at, 0), found.text(at, 1), found.text(at, 2)};
+        const extent numbers{row.first, row.count()};
+        if (numbers.end() > ranges[range].first)
+            visit(range, std::move(row));
+        return numbers.end();
+    });
+}
+
+void postgres_tables::message_sizes(std::int64_t agent, std::span<const extent> ranges,
+                                    const std::function<void(std::size_t, message_size)>& visit)
+{
+    read_ranges(sizes_in_range, agent, ranges, [&](std::size_t range, const rows& found, int at) {
+        const message_size row{{found.number(at, 0), found.number(at, 1)}, found.number(at, 2)};
+        if (row.numbers.end() > ranges[range].first)
+            visit(range, row);
+        return row.numbers.end();
+    });
+}
+
+//! Many ranges in one round trip, and a long range page by page. `visit` returns where a row ends.
+void postgres_tables::read_ranges(
+    const char* sql, std::int64_t agent, std::span<const extent> ranges,
+    const std::function<std::int64_t(std::size_t range, const rows& found, int at)>& visit)
+{
+    constexpr std::size_t ranges_per_trip = 64;
+    if (!pending_.empty())
+        end_trip(begin_trip());
+    for (std::size_t begin = 0; begin < ranges.size(); begin += ranges_per_trip) {
+        const auto some = ranges.subspan(begin, std::min(ranges_per_trip, ranges.size() - begin));
+        const auto ask_for = [&](std::int64_t first, std::int64_t end) {
+            db_.add(by_agent(sql, agent).add(first).add(end).add(to_limit(messages_per_page)));
+        };
+        for (const auto& range : some)
+            ask_for(range.first, range.end());
+        auto pages = db_.run();
+        for (std::size_t i = 0; i < some.size(); ++i) {
+            auto page = std::move(pages[i]);
+            for (bool more = true; more;) {
+                std::int64_t end = 0;
+                for (int at = 0; at < page.size(); ++at)
+                    end = visit(begin + i, page, at);
+                more = page.size() == static_cast<int>(messages_per_page) && end < some[i].end();
+                if (more) {
+                    ask_for(end, some[i].end());
+                    page = std::move(db_.run().front());
+                }
+            }
+        }
+    }
+}
+
+void postgres_tables::insert_messages(const message_row& row)
+{
+    write(kind::messages,
+          by_agent("INSERT INTO waymark.messages (agent_id, agent, first, count, bytes, digests, "
+                   "body) VALUES ($1, $2, $3, $4, $5, $6, $7)",
+                   row.agent)
+              .add(row.first)
+              .add(row.count())
+              .add(row.bytes())
+              .add_bytes(row.digests)
+              .add_bytes(row.body));
+}
+
+void postgres_tables::remove_messages(std::int64_t agent, std::int64_t first)
+{
+    write(kind::in_order,
+          by_agent("DELETE FROM waymark.messages " OF_AGENT "AND first = $3", agent).add(first));
+    messages_.clear();
+}
+
+// Objects
+
+std::optional<std::int64_t> postgres_tables::find_object(std::int64_t agent, std::string_view hash)
+{
+    const in_agent key(agent, hash);
+    if (const auto known = object_numbers_.find(key); known != object_numbers_.end())
+        return known->second;
+    if (is_new(agent))
+        return std::nullopt;
+    const auto found = ask(by_agent("SELECT number FROM waymark.objects " OF_AGENT
+                                    "AND hash = $3 ORDER BY number DESC LIMIT 1",
+                                    agent)
+                               .add_bytes(hash));
+    return object_numbers_[key] = found.size() > 0 ? std::optional(found.number(0, 0)) : std::nullopt;
+}
+
+void postgres_tables::read_objects(std::int64_t agent, std::span<const std::int64_t> numbers,
+                                   const visitor<object_row>& visit)
+{
+    std::vector<std::int64_t> unknown;
+    std::copy_if(numbers.begin(), numbers.end(), std::back_inserter(unknown), [&](std::int64_t number) {
+        return !objects_.contains({agent, number});
+    });
+    std::map<std::int64_t, object_row> found;
+    if (!unknown.empty())
+        for (auto& row :
+             all_of(ask(by_agent(OBJECT_COLUMNS OF_AGENT "AND number = ANY ($3)", agent).add_list(unknown)),
+                    read_object)) {
+            const auto number = row.number;
+            found.emplace(number, std::move(row));
+        }
+    for (const auto number : numbers) {
+        if (const auto asked = found.find(number); asked != found.end()) {
+            if (!visit(std::move(asked->second)))
+                return;
+        } else if (const auto known = objects_.find({agent, number});
+                   known != objects_.end() && known->second) {
+            if (!visit(object_row(*known->second)))
+                return;
+        }
+    }
+}
+
+void postgres_tables::scan_objects(std::int64_t agent, const visitor<object_row>& visit)
+{
+    auto last = std::numeric_limits<std::int64_t>::min();
+    for (page_size size;;) {
+        const auto wanted = size.next();
+        auto page =
+            all_of(ask(by_agent(OBJECT_COLUMNS OF_AGENT "AND number > $3 ORDER BY number LIMIT $4", agent)
+                           .add(last)
+                           .add(wanted)),
+                   read_object);
+        for (auto& row : page) {
+            last = row.number;
+            if (!visit(std::move(row)))
+                return;
+        }
+        if (static_cast<std::int64_t>(page.size()) < wanted)
+            return;
+    }
+}
+
+void postgres_tables::object_sizes(std::int64_t agent, const visitor<object_size>& visit)
+{
+    const auto found =
+        ask(by_agent("SELECT number, bytes FROM waymark.objects " OF_AGENT "ORDER BY number", agent));
+    for (int at = 0; at < found.size(); ++at)
+        if (!visit({found.number(at, 0), found.number(at, 1)}))
+            return;
+}
+
+void postgres_tables::insert_object(const object_row& row)
+{
+    write(kind::object, by_agent("INSERT INTO waymark.objects (agent_id, agent, number, bytes, hash, body) "
+                                 "VALUES ($1, $2, $3, $4, $5, $6)",
+                                 row.agent)
+                            .add(row.number)
+                            .add(row.bytes())
+                            .add_bytes(row.hash)
+                            .add_bytes(row.body));
+    object_numbers_[{row.agent, row.hash}] = row.number;
+    objects_.erase({row.agent, row.number});
+}
+
+void postgres_tables::remove_object(std::int64_t agent, std::int64_t number)
+{
+    write(kind::in_order,
+          by_agent("DELETE FROM waymark.objects " OF_AGENT "AND number = $3", agent).add(number));
+    object_numbers_.clear();
+    objects_.erase({agent, number});
+}
+
+// Steps
+
+std::optional<step_row> postgres_tables::find_step(std::int64_t agent, std::string_view scope,
+                                                   std::string_view key)
+{
+    const in_scope whole(agent, scope, key);
+    if (const auto known = steps_.find(whole); known != steps_.end())
+        return known->second;
+    if (is_new(agent))
+        return std::nullopt;
+    return steps_[whole] = first_of(
+               ask(by_agent(STEP_COLUMNS OF_AGENT "AND scope = $3 AND key = $4", agent).add(scope).add(key)),
+               read_step);
+}
+
+void postgres_tables::scan_steps(std::int64_t agent, const std::optional<std::string>& scope,
+                                 const visitor<step_row>& visit)
+{
+    const auto* const first_page =
+        STEP_COLUMNS OF_AGENT "AND ($3 IS NULL OR scope = $3) ORDER BY scope, key LIMIT $4";
+    const auto* const next_page = STEP_COLUMNS OF_AGENT
+        "AND ($3 IS NULL OR scope = $3) AND (scope, key) > ($5, $6) ORDER BY scope, key LIMIT $4";
+    std::optional<std::pair<std::string, std::string>> last;
+    for (page_size size;;) {
+        const auto wanted = size.next();
+        auto next = by_agent(last ? next_page : first_page, agent).add(scope).add(wanted);
+        if (last)
+            next.add(last->first).add(last->second);
+        auto page = all_of(ask(std::move(next)), read_step);
+        for (auto& row : page) {
+            last.emplace(row.scope, row.key);
+            if (!visit(std::move(row)))
+                return;
+        }
+        if (static_cast<std::int64_t>(page.size()) < wanted)
+            return;
+    }
+}
+
+std::int64_t postgres_tables::count_steps(std::int64_t agent, std::string_view scope)
+{
+    return ask(by_agent("SELECT count(*) FROM waymark.steps " OF_AGENT "AND scope = $3", agent).add(scope))
+        .number(0, 0);
+}
+
+void postgres_tables::put_step(const step_row& row)
+{
+    write(
+        kind::step,
+        by_agent("INSERT INTO waymark.steps (agent_id, agent, scope, key, checkpoint, made_on, started_at, "
+                 "result, checksum) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) "
+                 "ON CONFLICT (agent_id, agent, scope, key) DO UPDATE SET checkpoint = excluded.checkpoint, "
+                 "made_on = excluded.made_on, started_at = excluded.started_at, result = excluded.result, "
+                 "checksum = excluded.checksum",
+                 row.agent)
+            .add(row.scope)
+            .add(row.key)
+            .add(row.checkpoint)
+            .add(row.made_on)
+            .add(row.started_at)
+            .add_bytes(row.result)
+            .add_bytes(row.check));
+    steps_[{row.agent, row.scope, row.key}] = row;
+}
+
+bool postgres_tables::remove_step(std::int64_t agent, std::string_view scope, std::string_view key)
+{
+    steps_[{agent, std::string(scope), std::string(key)}] = std::nullopt;
+    return ask(by_agent("DELETE FROM waymark.steps " OF_AGENT "AND scope = $3 AND key = $4", agent)
+                   .add(scope)
+                   .add(key))
+               .changes() > 0;
+}
+
+std::int64_t postgres_tables::remove_steps_after(std::int64_t agent, std::string_view scope,
+                                                 std::int64_t sequence)
+{
+    steps_.clear();
+    return ask(by_agent("DELETE FROM waymark.steps " OF_AGENT "AND scope = $3 AND made_on > $4", agent)
+                   .add(scope)
+                   .add(sequence))
+        .changes();
+}
+
+// Whole agents, and the whole database
+
+void postgres_tables::copy_content(std::int64_t from, std::int64_t to)
+{
+    const auto copy = [&](const char* sql) {
+        write(kind::in_order, by_agent(sql, from).add(id_of(to)).add(to));
+    };
+    copy("INSERT INTO waymark.messages (agent_id, agent, first, count, bytes, digests, body) "
+         "SELECT $3, $4, first, count, bytes, digests, body FROM waymark.messages " OF_AGENT);
+    copy("INSERT INTO waymark.objects (agent_id, agent, number, bytes, hash, body) "
+         "SELECT $3, $4, number, bytes, hash, body FROM waymark.objects " OF_AGENT);
+}
+
+totals postgres_tables::count_all()
+{
+    const auto found =
+        ask(query("SELECT CAST(count(DISTINCT agent_id) AS int8), "
+                  "CAST(coalesce(sum(checkpoints), 0) AS int8), "
+                  "CAST(coalesce(sum(steps), 0) AS int8), "
+                  "(SELECT count(*) FROM waymark.messages), (SELECT count(*) FROM waymark.objects) "
+                  "FROM waymark.scopes"));
+    totals all;
+    all.agents = static_cast<std::uint64_t>(found.number(0, 0));
+    all.checkpoints = static_cast<std::uint64_t>(found.number(0, 1));
+    all.steps = static_cast<std::uint64_t>(found.number(0, 2));
+    all.rows = all.checkpoints + all.steps + static_cast<std::uint64_t>(found.number(0, 3)) +
+               static_cast<std::uint64_t>(found.number(0, 4));
+    return all;
+}
+
+} // namespace waymark::postgres

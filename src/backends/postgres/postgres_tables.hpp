@@ -1,0 +1,164 @@
+//! The tables in SQL, for one transaction.
+//!
+//! Every question is a trip to the server, so that those that are known in advance are asked together, and
+//! what is written is sent with the commit. What was asked or written is remembered; a question whose answer
+//! is not known sends what was written first. Transactions that write are alone with the agents that they are
+//! about, so that what they remember stays true.
+//!
+//! Every table is accessed by `agent_id`, with SQL that PostgreSQL shares with databases that spread tables
+//! over servers by such a column.
+#pragma once
+
+#include "../../storage/tables.hpp"
+#include "connection.hpp"
+
+#include <map>
+#include <set>
+#include <tuple>
+
+namespace waymark::postgres {
+
+//! What a transaction sets for itself.
+struct transaction_settings {
+    std::chrono::milliseconds statement_timeout;
+    const char* synchronous_commit; // "on": at least that; "off"
+};
+
+class postgres_tables final : public storage::tables {
+public:
+    enum class mode { read, write };
+
+    //! Begins the transaction and asks what it is about.
+    postgres_tables(connection& db, mode purpose, const transaction_settings& settings,
+                    const storage::access& about);
+
+    //! Sends what was written, and ends the transaction.
+    //! @throws database_error; waymark::error `outcome_unknown`
+    void commit();
+    //! True while it is certain that nothing is committed.
+    bool is_undone() const noexcept { return !is_committing_; }
+
+    std::uint64_t number() const noexcept override { return 0; }
+    bool follows(std::uint64_t /*transaction*/) override { return false; }
+    bool asks_together() const noexcept override { return true; }
+    void expect(std::span<const storage::question> questions) override;
+
+    std::optional<storage::agent_row> find_agent(std::string_view id) override;
+    std::vector<storage::agent_row> agents_after(std::string_view id, std::size_t limit) override;
+    std::vector<std::string> agents_with_garbage(std::string_view after, std::size_t limit) override;
+    std::int64_t add_agent(std::string_view id) override;
+    void put_agent(const storage::agent_row& row) override;
+    storage::erased_agent erase_agent(const storage::agent_row& row) override;
+    std::vector<storage::erased_agent> erased_agents(std::size_t limit) override;
+    bool remove_rows(const storage::erased_agent& agent, std::size_t about) override;
+    void forget(const storage::erased_agent& agent) override;
+
+    std::optional<storage::scope_row> find_scope(std::int64_t agent, std::string_view scope) override;
+    std::vector<storage::scope_row> scopes_of(std::int64_t agent) override;
+    std::int64_t count_scopes(std::int64_t agent) override;
+    void put_scope(const storage::scope_row& row) override;
+    void remove_scope(std::int64_t agent, std::string_view scope) override;
+
+    std::optional<storage::checkpoint_row> find_checkpoint(std::int64_t agent, std::string_view scope,
+                                                           std::string_view id) override;
+    std::optional<storage::checkpoint_row> checkpoint_at(std::int64_t agent, std::int64_t sequence) override;
+    std::vector<storage::checkpoint_row> checkpoints_of(std::int64_t agent, std::string_view id) override;
+    std::vector<std::string> owners_of(std::string_view id, std::size_t limit) override;
+    void scan_checkpoints(std::int64_t agent, const storage::scan_range& range,
+                          const storage::visitor<storage::checkpoint_row>& visit) override;
+    std::int64_t count_checkpoints(std::int64_t agent, std::string_view scope) override;
+    std::int64_t newest_sequence(std::int64_t agent, std::string_view scope) override;
+    bool insert_checkpoint(const storage::checkpoint_row& row) override;
+    void update_checkpoint(const storage::checkpoint_row& row) override;
+    void remove_checkpoint(std::int64_t agent, std::string_view scope, std::string_view id) override;
+
+    void
+    read_messages(std::int64_t agent, std::span<const storage::extent> ranges,
+                  const std::function<void(std::size_t range, storage::message_row&& row)>& visit) override;
+    void message_sizes(std::int64_t agent, std::span<const storage::extent> ranges,
+                       const std::function<void(std::size_t range, message_size row)>& visit) override;
+    void insert_messages(const storage::message_row& row) override;
+    void remove_messages(std::int64_t agent, std::int64_t first) override;
+
+    std::optional<std::int64_t> find_object(std::int64_t agent, std::string_view hash) override;
+    void read_objects(std::int64_t agent, std::span<const std::int64_t> numbers,
+                      const storage::visitor<storage::object_row>& visit) override;
+    void scan_objects(std::int64_t agent, const storage::visitor<storage::object_row>& visit) override;
+    void object_sizes(std::int64_t agent, const storage::visitor<object_size>& visit) override;
+    void insert_object(const storage::object_row& row) override;
+    void remove_object(std::int64_t agent, std::int64_t number) override;
+
+    std::optional<storage::step_row> find_step(std::int64_t agent, std::string_view scope,
+                                               std::string_view key) override;
+    void scan_steps(std::int64_t agent, const std::optional<std::string>& scope,
+                    const storage::visitor<storage::step_row>& visit) override;
+    std::int64_t count_steps(std::int64_t agent, std::string_view scope) override;
+    void put_step(const storage::step_row& row) override;
+    bool remove_step(std::int64_t agent, std::string_view scope, std::string_view key) override;
+    std::int64_t remove_steps_after(std::int64_t agent, std::string_view scope,
+                                    std::int64_t sequence) override;
+
+    void copy_content(std::int64_t from, std::int64_t to) override;
+
+    storage::totals count_all() override;
+    std::vector<std::string> check_structure() override { return {}; }
+
+private:
+    using in_agent = std::pair<std::int64_t, std::string>;
+    using in_scope = std::tuple<std::int64_t, std::string, std::string>;
+
+    //! Of a checkpoint it may be known only that it exists.
+    struct known_checkpoint {
+        bool exists = false;
+        std::optional<storage::checkpoint_row> row;
+    };
+
+    //! Writes that may be sent in another order than they came in, kind by kind.
+    enum class kind { new_agent, checkpoint, messages, object, step, scope, agent, in_order };
+    struct pending_write {
+        kind what;
+        query sent;
+        std::string must_change; // a checkpoint whose row has to be there
+    };
+
+    query by_agent(const char* sql, std::int64_t agent) const;
+    const std::string& id_of(std::int64_t agent) const;
+    void remember(const std::optional<storage::agent_row>& row, std::string_view id);
+    void remember(std::int64_t agent, const std::string& scope, const std::string& id,
+                  std::optional<storage::checkpoint_row> row);
+    bool is_new(std::int64_t agent) const { return new_agents_.contains(agent); }
+
+    rows ask(query next);
+    std::vector<std::string> begin_trip();
+    std::vector<rows> end_trip(const std::vector<std::string>& must_change);
+    void write(kind what, query next, std::string must_change = {});
+
+    void add_questions(std::vector<const storage::question*>& questions);
+    void answer(std::span<const storage::question* const> questions, std::vector<rows>& results,
+                std::size_t first);
+    void read_ranges(const char* sql, std::int64_t agent, std::span<const storage::extent> ranges,
+                     const std::function<std::int64_t(std::size_t range, const rows& found, int at)>& visit);
+
+    connection& db_;
+    bool is_committing_ = false;
+    std::vector<pending_write> pending_;
+
+    std::map<std::string, std::optional<storage::agent_row>, std::less<>> agents_;
+    std::map<std::int64_t, std::string> ids_;
+    std::set<std::int64_t> new_agents_; // there is nothing of them in the database but what we wrote
+    std::map<in_agent, std::optional<storage::scope_row>> scopes_;
+    std::map<std::int64_t, std::int64_t> scope_counts_;
+    std::map<in_scope, known_checkpoint> checkpoints_;
+    std::map<std::pair<std::int64_t, std::int64_t>, std::optional<storage::checkpoint_row>> by_sequence_;
+    std::map<in_scope, std::optional<storage::step_row>> steps_;
+    std::map<in_agent, std::optional<std::int64_t>> object_numbers_; // by hash
+    std::map<std::pair<std::int64_t, std::int64_t>, std::optional<storage::object_row>> objects_;
+    struct read_ahead {
+        std::int64_t agent;
+        std::vector<storage::extent> ranges;
+        std::vector<std::pair<std::size_t, storage::message_row>> found;
+    };
+    std::vector<read_ahead> messages_;
+};
+
+} // namespace waymark::postgres

@@ -1,0 +1,225 @@
+#include "schema.hpp"
+
+#include "../../values/text.hpp"
+
+#include <array>
+#include <string_view>
+
+namespace waymark::postgres {
+
+namespace {
+
+struct table {
+    const char* name;
+    const char* columns;
+    // Rows that are updated at every save stay on their page, if that has room.
+    const char* storage = "";
+};
+
+// The key of every table begins with agent_id, by which all of them can be partitioned or distributed.
+// `agent` is the number of the agent's present life: one that is erased and made again shares no rows with
+// the old one. Texts are compared by their bytes. `bytes` and `count` are there to be summed up without
+// reading bodies.
+constexpr std::array tables = {
+    table{"agents",
+          "    agent_id text COLLATE \"C\" NOT NULL,\n"
+          "    number int8 NOT NULL,\n"
+          "    last_sequence int8 NOT NULL,\n"
+          "    next_message int8 NOT NULL,\n"
+          "    next_object int8 NOT NULL,\n"
+          "    scopes int8 NOT NULL,\n"
+          "    sweeps int8 NOT NULL,\n"
+          "    changes int8 NOT NULL,\n"
+          "    has_garbage bool NOT NULL,\n"
+          "    checksum bytea NOT NULL,\n"
+          "    PRIMARY KEY (agent_id)",
+          "fillfactor = 50"},
+    table{"erased_agents", "    agent_id text COLLATE \"C\" NOT NULL,\n"
+                           "    agent int8 NOT NULL,\n"
+                           "    PRIMARY KEY (agent_id, agent)"},
+    table{"scopes",
+          "    agent_id text COLLATE \"C\" NOT NULL,\n"
+          "    agent int8 NOT NULL,\n"
+          "    scope text COLLATE \"C\" NOT NULL,\n"
+          "    checkpoints int8 NOT NULL,\n"
+          "    head int8 NOT NULL,\n"
+          "    steps int8 NOT NULL,\n"
+          "    checksum bytea NOT NULL,\n"
+          "    PRIMARY KEY (agent_id, agent, scope)",
+          "fillfactor = 50"},
+    table{"checkpoints", "    agent_id text COLLATE \"C\" NOT NULL,\n"
+                         "    agent int8 NOT NULL,\n"
+                         "    sequence int8 NOT NULL,\n"
+                         "    scope text COLLATE \"C\" NOT NULL,\n"
+                         "    id text COLLATE \"C\" NOT NULL,\n"
+                         "    parent text COLLATE \"C\",\n"
+                         "    name text COLLATE \"C\" NOT NULL,\n"
+                         "    iteration int8 NOT NULL,\n"
+                         "    created_at int8 NOT NULL,\n"
+                         "    messages int8 NOT NULL,\n"
+                         "    metadata bytea NOT NULL,\n"
+                         "    chain bytea NOT NULL,\n"
+                         "    body bytea NOT NULL,\n"
+                         "    pinned bool NOT NULL,\n"
+                         "    stored_bytes int8 NOT NULL,\n"
+                         "    content_bytes int8 NOT NULL,\n"
+                         "    checksum bytea NOT NULL,\n"
+                         "    PRIMARY KEY (agent_id, agent, sequence)"},
+    table{"messages", "    agent_id text COLLATE \"C\" NOT NULL,\n"
+                      "    agent int8 NOT NULL,\n"
+                      "    first int8 NOT NULL,\n"
+                      "    count int8 NOT NULL,\n"
+                      "    bytes int8 NOT NULL,\n"
+                      "    digests bytea NOT NULL,\n"
+                      "    body bytea NOT NULL,\n"
+                      "    PRIMARY KEY (agent_id, agent, first)"},
+    table{"objects", "    agent_id text COLLATE \"C\" NOT NULL,\n"
+                     "    agent int8 NOT NULL,\n"
+                     "    number int8 NOT NULL,\n"
+                     "    bytes int8 NOT NULL,\n"
+                     "    hash bytea NOT NULL,\n"
+                     "    body bytea NOT NULL,\n"
+                     "    PRIMARY KEY (agent_id, agent, number)"},
+    table{"steps", "    agent_id text COLLATE \"C\" NOT NULL,\n"
+                   "    agent int8 NOT NULL,\n"
+                   "    scope text COLLATE \"C\" NOT NULL,\n"
+                   "    key text COLLATE \"C\" NOT NULL,\n"
+                   "    checkpoint text COLLATE \"C\",\n"
+                   "    made_on int8 NOT NULL,\n"
+                   "    started_at int8 NOT NULL,\n"
+                   "    result bytea,\n"
+                   "    checksum bytea NOT NULL,\n"
+                   "    PRIMARY KEY (agent_id, agent, scope, key)"},
+};
+
+struct index {
+    const char* name;
+    const char* definition; // behind CREATE
+};
+
+// checkpoint_ids is for load(id) alone, which looks through all agents.
+constexpr std::array indices = {
+    "UNIQUE INDEX checkpoint_keys ON waymark.checkpoints (agent_id, agent, id, scope)",
+    "INDEX checkpoint_ids ON waymark.checkpoints (id)",
+    "INDEX object_hashes ON waymark.objects (agent_id, agent, hash, number)",
+    "INDEX agents_with_garbage ON waymark.agents (agent_id) WHERE has_garbage",
+};
+
+std::string with_schema(std::string text, const std::string& schema)
+{
+    constexpr std::string_view here = "waymark.";
+    const auto there = quoted_name(schema) + '.';
+    for (auto at = text.find(here); at != std::string::npos; at = text.find(here, at + there.size()))
+        text.replace(at, here.size(), there);
+    return text;
+}
+
+//! Format 1.
+std::string create_tables(const postgres_options& options)
+{
+    std::string sql;
+    for (const auto& next : tables) {
+        const std::string name = std::string("waymark.") + next.name;
+        const std::string storage = *next.storage == '\0' ? "" : std::string(" WITH (") + next.storage + ")";
+        sql += "CREATE TABLE " + name + " (\n" + next.columns + ")";
+        if (options.partitions() == 0) {
+            sql += storage + ";\n";
+            continue;
+        }
+        sql += " PARTITION BY HASH (agent_id);\n";
+        for (std::size_t i = 0; i < options.partitions(); ++i)
+            sql += "CREATE TABLE " + name + "_" + std::to_string(i) + " PARTITION OF " + name +
+                   " FOR VALUES WITH (MODULUS " + std::to_string(options.partitions()) + ", REMAINDER " +
+                   std::to_string(i) + ")" + storage + ";\n";
+    }
+    for (const auto* next : indices)
+        sql += std::string("CREATE ") + next + ";\n";
+    return sql;
+}
+
+} // namespace
+
+std::string ddl(const postgres_options& options, std::int64_t from_version)
+{
+    std::string sql;
+    if (from_version == 0)
+        sql = "CREATE SCHEMA IF NOT EXISTS " + quoted_name(options.schema()) + ";\n" +
+              "CREATE TABLE waymark.format (version int8 NOT NULL PRIMARY KEY);\n" + create_tables(options) +
+              "INSERT INTO waymark.format (version) VALUES (" + std::to_string(format_version) + ");\n";
+    return with_schema(std::move(sql), options.schema());
+}
+
+namespace {
+
+//! None if the tables are not there.
+std::optional<std::int64_t> read_version(connection& db, const postgres_options& options)
+{
+    const auto found =
+        db.run(query("SELECT to_regclass($1) IS NOT NULL").add(quoted_name(options.schema()) + ".format"));
+    if (!found.flag(0, 0))
+        return std::nullopt;
+    const auto versions = db.run(query("SELECT max(version) FROM waymark.format"));
+    if (!versions.optional_text(0, 0))
+        return std::nullopt;
+    return versions.number(0, 0);
+}
+
+void require_known(std::int64_t version, const postgres_options& options)
+{
+    if (version > format_version)
+        throw error(errc::unsupported_format, "the tables in schema " + detail::quoted(options.schema()) +
+                                                  " have format " + std::to_string(version) +
+                                                  ", and this version of Waymark knows " +
+                                                  std::to_string(format_version));
+    if (version < 1)
+        throw error(errc::corrupt, "the tables in schema " + detail::quoted(options.schema()) +
+                                       " have format " + std::to_string(version) + ", which never was");
+}
+
+} // namespace
+
+void prepare_schema(connection& db, const postgres_options& options)
+{
+    const auto encoding = db.parameter("server_encoding");
+    if (encoding != "UTF8" && !encoding.empty())
+        throw error(errc::invalid_argument, "the database has the encoding " + detail::quoted(encoding) +
+                                                "; create it with ENCODING 'UTF8'");
+    auto version = read_version(db, options);
+    if (version) {
+        require_known(*version, options);
+        if (*version == format_version)
+            return;
+    }
+    if (options.migration() == migration::never)
+        throw error(errc::invalid_argument,
+                    std::string(version ? "the tables in schema " : "there are no tables in schema ") +
+                        detail::quoted(options.schema()) + (version ? " have an older format" : "") +
+                        ", and migration is off; run the SQL of postgres_store::ddl() as a role that may");
+
+    // Any number, as long as it is always the same.
+    constexpr std::int64_t lock = 0x5761796d61726b;
+    db.run(query("BEGIN"));
+    try {
+        db.run(query("SELECT pg_advisory_xact_lock($1)").add(lock));
+        version = read_version(db, options);
+        if (version)
+            require_known(*version, options);
+        if (version != format_version)
+            db.run_script(ddl(options, version.value_or(0)));
+        db.run(query("COMMIT"));
+    } catch (const database_error& failure) {
+        if (failure.sqlstate() == "42P07")
+            throw error(errc::invalid_argument,
+                        "schema " + detail::quoted(options.schema()) +
+                            " has tables that are not Waymark's; name another one with "
+                            "postgres_options::with_schema");
+        if (failure.sqlstate() == "42501")
+            throw error(errc::invalid_argument,
+                        "the role may not make tables (" + failure.details().message() +
+                            "); run the SQL of postgres_store::ddl() as a role that may, and turn migration "
+                            "off");
+        throw;
+    }
+}
+
+} // namespace waymark::postgres

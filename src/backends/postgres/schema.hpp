@@ -1,0 +1,20 @@
+//! The tables: their SQL, and how they come into a database.
+#pragma once
+
+#include "connection.hpp"
+
+#include <waymark/postgres_store.hpp>
+
+namespace waymark::postgres {
+
+inline constexpr std::int64_t format_version = 1;
+
+//! The statements that take a database of that format to the present one; 0: an empty one.
+std::string ddl(const postgres_options& options, std::int64_t from_version = 0);
+
+//! Makes sure that the tables are there and of the present format; makes them if that is allowed. Processes
+//! that do so at the same time wait for each other.
+//! @throws waymark::error `invalid_argument`, `unsupported_format`, and touches nothing then.
+void prepare_schema(connection& db, const postgres_options& options);
+
+} // namespace waymark::postgres
