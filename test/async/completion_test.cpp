@@ -4,6 +4,7 @@
 #include "tracking_executor.hpp"
 
 #include <waymark/async_store.hpp>
+#include <waymark/memory_store.hpp>
 
 #include <asio/bind_cancellation_slot.hpp>
 #include <asio/bind_executor.hpp>

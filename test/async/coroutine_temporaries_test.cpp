@@ -4,6 +4,7 @@
 #include "catch.hpp"
 #include "run_coroutine.hpp"
 
+#include <waymark/memory_store.hpp>
 #include <waymark/waymark.hpp>
 
 using namespace waymark;

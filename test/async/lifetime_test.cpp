@@ -3,6 +3,8 @@
 #include "catch.hpp"
 #include "gated_fixture.hpp"
 
+#include <waymark/memory_store.hpp>
+
 #include <asio/bind_cancellation_slot.hpp>
 #include <asio/bind_executor.hpp>
 #include <asio/cancellation_signal.hpp>

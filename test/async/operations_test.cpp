@@ -2,6 +2,7 @@
 #include "catch.hpp"
 #include "run_coroutine.hpp"
 
+#include <waymark/memory_store.hpp>
 #include <waymark/waymark.hpp>
 
 #include <asio/redirect_error.hpp>

@@ -4,6 +4,8 @@
 #include "gated_fixture.hpp"
 #include "run_coroutine.hpp"
 
+#include <waymark/memory_store.hpp>
+
 #include <asio/bind_cancellation_slot.hpp>
 #include <asio/cancellation_signal.hpp>
 #include <asio/experimental/awaitable_operators.hpp>

@@ -1,6 +1,8 @@
 //! Names, queries and pages, clearing, summaries.
 #include "on_every_store.hpp"
 
+#include <waymark/sqlite_store.hpp>
+
 using namespace waymark;
 using test::chat_of;
 using test::on_every_store;

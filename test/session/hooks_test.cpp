@@ -1,6 +1,8 @@
 #include "on_every_store.hpp"
 #include "tracking_executor.hpp"
 
+#include <waymark/memory_store.hpp>
+
 #include <asio/bind_executor.hpp>
 #include <asio/thread_pool.hpp>
 #include <asio/use_future.hpp>

@@ -3,6 +3,8 @@
 //! conversation at the end. Run by crash_test.cpp.
 #include "forwarding_store.hpp"
 
+#include <waymark/file_store.hpp>
+#include <waymark/sqlite_store.hpp>
 #include <waymark/waymark.hpp>
 
 #include <asio/co_spawn.hpp>

@@ -3,6 +3,9 @@
 #include "on_every_store.hpp"
 #include "temporary_folder.hpp"
 
+#include <waymark/file_store.hpp>
+#include <waymark/sqlite_store.hpp>
+
 #include <boost/json/parse.hpp>
 
 #include <fstream>

@@ -2,6 +2,9 @@
 #include "gated_fixture.hpp"
 #include "on_every_store.hpp"
 
+#include <waymark/memory_store.hpp>
+#include <waymark/sqlite_store.hpp>
+
 #include <asio/bind_cancellation_slot.hpp>
 #include <asio/detached.hpp>
 #include <asio/thread_pool.hpp>

@@ -2,6 +2,8 @@
 #include "forwarding_store.hpp"
 #include "on_every_store.hpp"
 
+#include <waymark/memory_store.hpp>
+
 #include <asio/bind_cancellation_slot.hpp>
 #include <asio/detached.hpp>
 #include <asio/steady_timer.hpp>

@@ -5,6 +5,7 @@
 #include "run_coroutine.hpp"
 #include "temporary_folder.hpp"
 
+#include <waymark/memory_store.hpp>
 #include <waymark/waymark.hpp>
 
 using namespace waymark;

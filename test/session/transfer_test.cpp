@@ -4,6 +4,8 @@
 #include "temporary_folder.hpp"
 
 #include <waymark/async_transfer.hpp>
+#include <waymark/memory_store.hpp>
+#include <waymark/sqlite_store.hpp>
 #include <waymark/testing/random_operations.hpp>
 
 #include <boost/json/serialize.hpp>
