@@ -9,6 +9,7 @@
 #include <waymark/detail/table_store.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <limits>
 #include <map>
 
@@ -77,9 +78,11 @@ public:
     void write_until_known(const access& about, const std::function<void(tables&)>& body,
                            const database::undone_callback& undone = {})
     {
-        constexpr int most_attempts = 3;
+        constexpr int most_attempts = 10;
+        const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
         std::optional<error> unknown;
-        for (int attempt = 0; attempt < most_attempts; ++attempt) {
+        for (int attempt = 0;
+             attempt == 0 || (attempt < most_attempts && std::chrono::steady_clock::now() < end); ++attempt) {
             try {
                 return database->write(about, body, undone);
             } catch (const error& failure) {

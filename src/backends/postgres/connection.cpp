@@ -101,6 +101,36 @@ connection_settings::connection_settings(const std::string& conninfo, std::strin
     }
 }
 
+namespace {
+
+//! The words as libpq wants them.
+struct word_lists {
+    explicit word_lists(const connection_settings& settings)
+    {
+        for (const auto& [name, value] : settings.words()) {
+            names.push_back(name.c_str());
+            values.push_back(value.c_str());
+        }
+        names.push_back(nullptr);
+        values.push_back(nullptr);
+    }
+
+    std::vector<const char*> names;
+    std::vector<const char*> values;
+};
+
+} // namespace
+
+bool connection_settings::are_refused() const
+{
+    // Of several hosts, another one may be about to take over.
+    for (const auto& [name, value] : words_)
+        if ((name == "host" || name == "hostaddr") && value.find(',') != std::string::npos)
+            return false;
+    const word_lists words(*this);
+    return PQpingParams(words.names.data(), words.values.data(), 0) == PQPING_OK;
+}
+
 std::string connection_settings::without_secrets(std::string message) const
 {
     for (const auto& secret : secrets_)
@@ -115,6 +145,15 @@ std::string quoted_name(std::string_view name)
     for (const char next : name)
         result.append(next == '"' ? 2 : 1, next);
     return result + '"';
+}
+
+std::string in_schema(std::string sql, std::string_view schema)
+{
+    constexpr std::string_view here = "waymark.";
+    const auto there = quoted_name(schema) + '.';
+    for (auto at = sql.find(here); at != std::string::npos; at = sql.find(here, at + there.size()))
+        sql.replace(at, here.size(), there);
+    return sql;
 }
 
 // Errors
@@ -262,14 +301,8 @@ std::string_view rows::tag() const
 
 connection::connection(const connection_settings& settings) : settings_(settings)
 {
-    std::vector<const char*> names, values;
-    for (const auto& [name, value] : settings.words()) {
-        names.push_back(name.c_str());
-        values.push_back(value.c_str());
-    }
-    names.push_back(nullptr);
-    values.push_back(nullptr);
-    connection_ = PQconnectdbParams(names.data(), values.data(), 0);
+    const word_lists words(settings);
+    connection_ = PQconnectdbParams(words.names.data(), words.values.data(), 0);
     if (connection_ == nullptr)
         throw std::bad_alloc();
     if (PQstatus(connection_) != CONNECTION_OK) {
@@ -345,11 +378,7 @@ connection::statement& connection::look_up(const char* sql)
 {
     const auto [found, is_new] = statements_.try_emplace(sql);
     if (is_new) {
-        auto& text = found->second.text = sql;
-        constexpr std::string_view here = "waymark.";
-        const auto there = quoted_name(settings_.schema()) + '.';
-        for (auto at = text.find(here); at != std::string::npos; at = text.find(here, at + there.size()))
-            text.replace(at, here.size(), there);
+        found->second.text = in_schema(sql, settings_.schema());
         if (settings_.names_statements())
             found->second.name = "waymark_" + std::to_string(statements_.size());
     }

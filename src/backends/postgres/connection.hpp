@@ -32,6 +32,8 @@ public:
     //! How long a server may take for the next answer.
     std::chrono::milliseconds answer_timeout() const noexcept { return answer_timeout_; }
     bool names_statements() const noexcept { return names_statements_; }
+    //! Whether a server is there that takes connections, though it may have refused ours: waiting is no use.
+    bool are_refused() const;
 
     //! A message without the passwords that are in the settings.
     std::string without_secrets(std::string message) const;
@@ -46,6 +48,8 @@ private:
 
 //! The name as an identifier in SQL.
 std::string quoted_name(std::string_view name);
+//! SQL that names tables as `waymark.agents`, for another schema.
+std::string in_schema(std::string sql, std::string_view schema);
 
 //! An error of the server, or of the connection to it.
 class database_error : public error {

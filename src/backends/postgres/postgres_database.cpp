@@ -60,7 +60,7 @@ postgres_database::postgres_database(const std::string& conninfo, const postgres
       settings_(conninfo, options.schema(), options.connect_timeout(), options.statement_timeout(),
                 options.prepares_statements())
 {
-    repeat([&](connection& db) { prepare_schema(db, options_); });
+    repeat([&](connection& db) { prepare_schema(db, options_); }, phase::opening);
 }
 
 std::size_t postgres_database::largest_value() const noexcept
@@ -93,7 +93,7 @@ void postgres_database::drop_idle()
     idle_.swap(dropped);
 }
 
-void postgres_database::repeat(const std::function<void(connection&)>& transaction)
+void postgres_database::repeat(const std::function<void(connection&)>& transaction, phase when)
 {
     attempts left(options_.retry_for());
     for (;;) {
@@ -105,11 +105,14 @@ void postgres_database::repeat(const std::function<void(connection&)>& transacti
             transaction(*db);
             return give_back(std::move(db));
         } catch (const database_error& failure) {
+            const bool had_connection = db != nullptr;
             if (db && db->roll_back())
                 give_back(std::move(db));
             if (failure.is_connection_lost())
                 drop_idle();
-            if (!failure.is_transient())
+            // A wrong password does not get better; once it was right, the server is waited for.
+            if (!failure.is_transient() ||
+                (when == phase::opening && !had_connection && settings_.are_refused()))
                 throw;
             left.next(failure, was_idle && failure.is_connection_lost());
         } catch (...) {

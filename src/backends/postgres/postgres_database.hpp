@@ -34,7 +34,8 @@ private:
     std::unique_ptr<connection> take();
     void give_back(std::unique_ptr<connection> used);
     void drop_idle();
-    void repeat(const std::function<void(connection&)>& transaction);
+    enum class phase { opening, working };
+    void repeat(const std::function<void(connection&)>& transaction, phase when = phase::working);
 
     const postgres_options options_;
     const connection_settings settings_;

@@ -92,11 +92,6 @@ constexpr std::array tables = {
                    "    PRIMARY KEY (agent_id, agent, scope, key)"},
 };
 
-struct index {
-    const char* name;
-    const char* definition; // behind CREATE
-};
-
 // checkpoint_ids is for load(id) alone, which looks through all agents.
 constexpr std::array indices = {
     "UNIQUE INDEX checkpoint_keys ON waymark.checkpoints (agent_id, agent, id, scope)",
@@ -104,15 +99,6 @@ constexpr std::array indices = {
     "INDEX object_hashes ON waymark.objects (agent_id, agent, hash, number)",
     "INDEX agents_with_garbage ON waymark.agents (agent_id) WHERE has_garbage",
 };
-
-std::string with_schema(std::string text, const std::string& schema)
-{
-    constexpr std::string_view here = "waymark.";
-    const auto there = quoted_name(schema) + '.';
-    for (auto at = text.find(here); at != std::string::npos; at = text.find(here, at + there.size()))
-        text.replace(at, here.size(), there);
-    return text;
-}
 
 //! Format 1.
 std::string create_tables(const postgres_options& options)
@@ -141,12 +127,13 @@ std::string create_tables(const postgres_options& options)
 
 std::string ddl(const postgres_options& options, std::int64_t from_version)
 {
-    std::string sql;
-    if (from_version == 0)
-        sql = "CREATE SCHEMA IF NOT EXISTS " + quoted_name(options.schema()) + ";\n" +
-              "CREATE TABLE waymark.format (version int8 NOT NULL PRIMARY KEY);\n" + create_tables(options) +
-              "INSERT INTO waymark.format (version) VALUES (" + std::to_string(format_version) + ");\n";
-    return with_schema(std::move(sql), options.schema());
+    if (from_version == format_version)
+        return {};
+    return "CREATE SCHEMA IF NOT EXISTS " + quoted_name(options.schema()) + ";\n" +
+           in_schema("CREATE TABLE waymark.format (version int8 NOT NULL PRIMARY KEY);\n" +
+                         create_tables(options) + "INSERT INTO waymark.format (version) VALUES (" +
+                         std::to_string(format_version) + ");\n",
+                     options.schema());
 }
 
 namespace {
@@ -154,14 +141,15 @@ namespace {
 //! None if the tables are not there.
 std::optional<std::int64_t> read_version(connection& db, const postgres_options& options)
 {
+    // Not to_regclass, which answers from a cache: that may be from before another process made the tables.
     const auto found =
-        db.run(query("SELECT to_regclass($1) IS NOT NULL").add(quoted_name(options.schema()) + ".format"));
-    if (!found.flag(0, 0))
+        db.run(query("SELECT count(*) FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n "
+                     "ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname = 'format'")
+                   .add(options.schema()));
+    if (found.number(0, 0) == 0)
         return std::nullopt;
     const auto versions = db.run(query("SELECT max(version) FROM waymark.format"));
-    if (!versions.optional_text(0, 0))
-        return std::nullopt;
-    return versions.number(0, 0);
+    return versions.optional_text(0, 0) ? std::optional(versions.number(0, 0)) : std::nullopt;
 }
 
 void require_known(std::int64_t version, const postgres_options& options)

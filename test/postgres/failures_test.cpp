@@ -1,0 +1,380 @@
+//! Connections that are lost, commits in doubt, servers that go and come back, full disks.
+#include "catch.hpp"
+#include "postgres_probe.hpp"
+#include "postgres_proxy.hpp"
+#include "postgres_server.hpp"
+#include "temporary_folder.hpp"
+
+#include <waymark/postgres_store.hpp>
+
+#include <atomic>
+#include <cstdlib>
+#include <fstream>
+#include <thread>
+#include <unistd.h>
+
+using namespace waymark;
+using namespace std::chrono_literals;
+using test::postgres_proxy;
+using test::postgres_server;
+
+namespace {
+
+//! The shared server, directly and through a proxy.
+struct behind_proxy {
+    behind_proxy()
+        : schema(*test::postgres_for_tests(), 0),
+          proxy(folder.path(), std::getenv("WAYMARK_POSTGRES_FOLDER")),
+          direct(std::getenv("WAYMARK_POSTGRES"), options())
+    {
+    }
+
+    postgres_options options() const { return postgres_options().with_schema(schema.name()); }
+
+    test::temporary_folder folder;
+    test::leased_schema schema;
+    postgres_proxy proxy;
+    postgres_store direct;
+};
+
+checkpoint turn(const std::string& agent, int number)
+{
+    conversation chat;
+    chat.push(message::user("question " + std::to_string(number)));
+    return checkpoint(agent, chat, number).with_id("c" + std::to_string(number));
+}
+
+std::error_code code_of(const std::function<void()>& call, std::string* what = nullptr)
+{
+    try {
+        call();
+    } catch (const error& failure) {
+        if (what != nullptr)
+            *what = failure.what();
+        return failure.code();
+    }
+    return {};
+}
+
+} // namespace
+
+TEST_CASE("a save whose acknowledgement is lost is looked up, and is there once")
+{
+    if (!test::postgres_for_tests())
+        return;
+    behind_proxy between;
+    postgres_store store(between.proxy.conninfo(), between.options());
+    store.save(turn("planner", 1));
+
+    for (const auto how : {postgres_proxy::fault::cut_before, postgres_proxy::fault::cut_after})
+        for (const bool is_new_agent : {false, true}) {
+            const std::string agent =
+                is_new_agent ? "agent " + std::to_string(static_cast<int>(how)) : "planner";
+            const int number = 10 + static_cast<int>(how);
+            between.proxy.fail_next_commit(how);
+            const auto saved = store.save(turn(agent, number));
+            CHECK(saved.sequence() == between.direct.load_latest(agent)->sequence());
+            CHECK(between.direct.load(agent, "", "c" + std::to_string(number)).has_value());
+        }
+    CHECK(between.direct.count(query("planner")) == 3);
+    CHECK(between.direct.verify().ok());
+}
+
+TEST_CASE("conditions hold for a save whose acknowledgement is lost")
+{
+    if (!test::postgres_for_tests())
+        return;
+    behind_proxy between;
+    postgres_store store(between.proxy.conninfo(), between.options());
+    store.save(turn("planner", 1));
+    for (int number = 2; number < 6; ++number) {
+        between.proxy.fail_next_commit(number % 2 == 0 ? postgres_proxy::fault::cut_after
+                                                       : postgres_proxy::fault::cut_before);
+        save_options options;
+        options.create_only().expect_head("c" + std::to_string(number - 1));
+        const save_request request(turn("planner", number), options);
+        const auto outcomes = store.save(std::span(&request, 1));
+        REQUIRE(!outcomes.at(0).code());
+    }
+    CHECK(between.direct.count(query("planner")) == 5);
+}
+
+TEST_CASE("a replacement whose acknowledgement is lost is looked up")
+{
+    if (!test::postgres_for_tests())
+        return;
+    behind_proxy between;
+    postgres_store store(between.proxy.conninfo(), between.options());
+    const auto first = store.save(turn("planner", 1));
+    for (const auto how : {postgres_proxy::fault::cut_before, postgres_proxy::fault::cut_after}) {
+        const auto name = std::to_string(static_cast<int>(how));
+        between.proxy.fail_next_commit(how);
+        CHECK(store.save(turn("planner", 1).with_name(name)).sequence() == first.sequence());
+        CHECK(between.direct.load_latest("planner")->name() == name);
+    }
+}
+
+TEST_CASE("where others have changed a checkpoint since, the outcome is unknown")
+{
+    if (!test::postgres_for_tests())
+        return;
+    behind_proxy between;
+    postgres_store store(between.proxy.conninfo(), between.options());
+    store.save(turn("planner", 1));
+    between.proxy.fail_next_commit(postgres_proxy::fault::cut_after, [&] {
+        between.direct.save(turn("planner", 3));
+        between.direct.erase("planner", "", "c2");
+    });
+    CHECK(code_of([&] { store.save(turn("planner", 2)); }) == errc::outcome_unknown);
+    CHECK_FALSE(between.direct.load("planner", "", "c2"));
+    store.save(turn("planner", 4));
+    CHECK(between.direct.count(query("planner")) == 3);
+}
+
+TEST_CASE("what cannot be repeated says that its outcome is unknown")
+{
+    if (!test::postgres_for_tests())
+        return;
+    behind_proxy between;
+    postgres_store store(between.proxy.conninfo(), between.options());
+    store.save(turn("planner", 1));
+    store.save(turn("planner", 2));
+    between.proxy.fail_next_commit(postgres_proxy::fault::cut_after);
+    CHECK(code_of([&] { store.erase("planner", "", "c1"); }) == errc::outcome_unknown);
+    CHECK_FALSE(store.load("planner", "", "c1"));
+    CHECK(store.load("planner", "", "c2"));
+
+    // Steps and pins may be repeated.
+    between.proxy.fail_next_commit(postgres_proxy::fault::cut_after);
+    const step_request begun(step("planner", "", "call_1"));
+    CHECK(!store.put_steps(std::span(&begun, 1)).at(0).code());
+    CHECK(store.load_steps(step_query("planner")).size() == 1);
+    between.proxy.fail_next_commit(postgres_proxy::fault::cut_after);
+    CHECK(store.pin("planner", "", "c2", true));
+    CHECK(between.direct.verify().ok());
+}
+
+TEST_CASE("a server that is silent is given up after the time-out")
+{
+    if (!test::postgres_for_tests())
+        return;
+    behind_proxy between;
+    postgres_store store(between.proxy.conninfo(), between.options().with_statement_timeout(200ms));
+    store.save(turn("planner", 1));
+    between.proxy.fail_next_commit(postgres_proxy::fault::silent_after);
+    const auto begin = std::chrono::steady_clock::now();
+    store.save(turn("planner", 2)); // looked up on another connection
+    CHECK(std::chrono::steady_clock::now() - begin < 30s);
+    CHECK(between.direct.count(query("planner")) == 2);
+}
+
+TEST_CASE("serialization failures and deadlocks are retried, within bounds")
+{
+    if (!test::postgres_for_tests())
+        return;
+    behind_proxy between;
+    test::server_connection sql(*test::postgres_for_tests());
+    const auto schema = between.schema.name();
+    sql.run("CREATE SEQUENCE " + schema + ".failures");
+    for (const std::string state : {"40001", "40P01"}) {
+        sql.run("CREATE OR REPLACE FUNCTION " + schema +
+                ".fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF nextval('" + schema +
+                ".failures') % 4 <> 0 THEN RAISE EXCEPTION 'not now' USING ERRCODE = '" + state +
+                "'; END IF; RETURN NEW; END $$");
+        sql.run("CREATE TRIGGER fail BEFORE INSERT ON " + schema +
+                ".checkpoints FOR EACH ROW EXECUTE FUNCTION " + schema + ".fail()");
+        CHECK(between.direct.save(turn("planner " + state, 1)).sequence() == 1);
+
+        sql.run(
+            "CREATE OR REPLACE FUNCTION " + schema +
+            ".fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'never' USING ERRCODE = '" +
+            state + "'; END $$");
+        postgres_store impatient(*test::postgres_for_tests(), between.options().with_retry_for(300ms));
+        std::string what;
+        CHECK(code_of([&] { impatient.save(turn("planner " + state, 2)); }, &what) == errc::busy);
+        CHECK(what.find("tried") != std::string::npos);
+        CHECK(what.find(state) != std::string::npos);
+        sql.run("DROP TRIGGER fail ON " + schema + ".checkpoints");
+        CHECK(between.direct.count(query("planner " + state)) == 1);
+    }
+    sql.run("DROP SEQUENCE " + schema + ".failures");
+    sql.run("DROP FUNCTION " + schema + ".fail");
+}
+
+TEST_CASE("connections that are ended all the time lose nothing")
+{
+    if (!test::postgres_for_tests())
+        return;
+    behind_proxy between;
+    test::server_connection sql(*test::postgres_for_tests());
+    std::atomic<bool> done = false;
+    std::vector<std::thread> savers;
+    constexpr int turns = 60;
+    std::atomic<int> acknowledged = 0;
+    for (int i = 0; i < 3; ++i)
+        savers.emplace_back([&, i] {
+            const std::string agent = "agent " + std::to_string(i);
+            postgres_store store(*test::postgres_for_tests(), between.options());
+            for (int number = 1; number <= turns; ++number) {
+                store.save(turn(agent, number));
+                ++acknowledged;
+                std::this_thread::sleep_for(2ms);
+            }
+        });
+    std::thread killer([&] {
+        while (!done) {
+            sql.run(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'waymark' "
+                "AND query LIKE '%" +
+                between.schema.name() + "%'");
+            std::this_thread::sleep_for(7ms);
+        }
+    });
+    for (auto& saver : savers)
+        saver.join();
+    done = true;
+    killer.join();
+    CHECK(acknowledged == 3 * turns);
+    for (int i = 0; i < 3; ++i)
+        CHECK(between.direct.count(query("agent " + std::to_string(i))) == turns);
+    CHECK(between.direct.verify().ok());
+}
+
+TEST_CASE("a restart of the server is waited for")
+{
+    if (!test::postgres_for_tests())
+        return;
+    const test::temporary_folder folder;
+    postgres_server server({folder.path(), {}, ""});
+    postgres_store store(server.conninfo());
+    std::atomic<int> acknowledged = 0;
+    std::atomic<bool> done = false;
+    std::thread saver([&] {
+        while (!done) {
+            store.save(turn("planner", acknowledged + 1));
+            ++acknowledged;
+        }
+    });
+    for (const std::string mode : {"fast", "immediate"}) {
+        std::this_thread::sleep_for(200ms);
+        server.stop(mode);
+        std::this_thread::sleep_for(200ms);
+        server.start();
+    }
+    const int before = acknowledged;
+    for (int patience = 0; patience < 600 && acknowledged == before; ++patience)
+        std::this_thread::sleep_for(50ms);
+    done = true;
+    saver.join();
+    CHECK(acknowledged > before);
+    CHECK(store.count(query("planner")) == static_cast<std::uint64_t>(acknowledged));
+    CHECK(store.verify().ok());
+
+    server.stop();
+    std::string what;
+    CHECK(code_of([&] { postgres_store(server.conninfo(), postgres_options().with_retry_for(100ms)); },
+                  &what) == errc::unavailable);
+    CHECK(what.find("there is no connection to PostgreSQL") != std::string::npos);
+}
+
+TEST_CASE("a wait for the standby that was cancelled is not taken for success")
+{
+    if (!test::postgres_for_tests())
+        return;
+    const test::temporary_folder folder;
+    postgres_server server({folder.path(), {}, ""});
+    test::server_connection sql(server.conninfo());
+    postgres_store store(server.conninfo(),
+                         postgres_options().with_statement_timeout(1'000ms).with_retry_for(0ms));
+    store.save(turn("planner", 1));
+    const auto wait_for_standby = [&](const std::string& names) {
+        sql.run("ALTER SYSTEM SET synchronous_standby_names = '" + names + "'");
+        sql.run("SELECT pg_reload_conf()");
+        while (sql.run("SHOW synchronous_standby_names").at(0) != names)
+            std::this_thread::sleep_for(5ms);
+    };
+    const auto cancel_one = [&](const std::atomic<bool>& enough) {
+        while (!enough && sql.run("SELECT pg_cancel_backend(pid) FROM pg_stat_activity "
+                                  "WHERE wait_event = 'SyncRep' LIMIT 1")
+                              .empty())
+            std::this_thread::sleep_for(5ms);
+    };
+    wait_for_standby("nobody");
+
+    // Nobody ever says that the standby has it: each look-up waits for the standby, too.
+    std::atomic<bool> done = false;
+    std::thread canceller([&] {
+        while (!done)
+            cancel_one(done);
+    });
+    CHECK(code_of([&] { store.save(turn("planner", 2)); }) == errc::outcome_unknown);
+    done = true;
+    canceller.join();
+
+    // The standby is back, or is not asked for any more, before the look-up.
+    done = false;
+    std::thread helper([&] {
+        cancel_one(done);
+        wait_for_standby("");
+    });
+    const auto saved = store.save(turn("planner", 3));
+    helper.join();
+    CHECK(saved.sequence() == store.load_latest("planner")->sequence());
+    CHECK(store.count(query("planner")) == 3);
+}
+
+TEST_CASE("a full disk fails saves and loses nothing")
+{
+    if (!test::postgres_for_tests())
+        return;
+    if (::geteuid() != 0) {
+        WARN("skipped: only root can mount a small file system");
+        return;
+    }
+    const test::temporary_folder folder;
+    test::run_command("mount -t tmpfs -o size=100m tmpfs " + folder.path().native());
+    struct unmount {
+        const std::filesystem::path& path;
+        ~unmount() { test::run_command("umount -l " + path.native()); }
+    } const at_end{folder.path()};
+    postgres_server server(
+        {folder.path(), {"max_wal_size = 32MB", "min_wal_size = 32MB", "wal_recycle = off"}, ""});
+    postgres_store store(server.conninfo(), postgres_options().with_retry_for(2'000ms));
+    store.save(turn("planner", 1));
+
+    const auto ballast = folder.path() / "ballast";
+    {
+        std::ofstream file(ballast, std::ios::binary);
+        const std::string block(1 << 16, 'x');
+        while (file.write(block.data(), static_cast<std::streamsize>(block.size())).flush()) {
+        }
+    }
+    int acknowledged = 1;
+    std::error_code failed;
+    const std::string noise = [] {
+        std::string text;
+        std::uint32_t state = 1;
+        for (int i = 0; i < 200'000; ++i)
+            text += static_cast<char>('a' + (state = state * 1664525 + 1013904223) % 26);
+        return text;
+    }();
+    for (int i = 2; i < 200 && !failed; ++i) {
+        auto next = turn("planner", i);
+        next.with_state({{"noise", noise.substr(static_cast<std::size_t>(i)) + std::to_string(i)}});
+        failed = code_of([&] { store.save(next); });
+        acknowledged += failed ? 0 : 1;
+    }
+    // The disk of the tables is full: an error. That of the log is: the server ends, and comes back.
+    CHECK((failed == errc::io || failed == errc::unavailable || failed == errc::outcome_unknown));
+    std::filesystem::remove(ballast);
+    try {
+        server.stop();
+    } catch (const std::exception&) { // it has ended by itself
+    }
+    server.start();
+    store.save(turn("planner", 1'000));
+    const auto present = store.count(query("planner"));
+    CHECK(present >= static_cast<std::uint64_t>(acknowledged + 1));
+    CHECK(present <= static_cast<std::uint64_t>(acknowledged + 2)); // one may have been in doubt
+    CHECK(store.verify().ok());
+}

@@ -1,0 +1,258 @@
+//! Tables and who may make them, connection strings, passwords, TLS.
+#include "catch.hpp"
+#include "postgres_probe.hpp"
+#include "postgres_server.hpp"
+#include "temporary_folder.hpp"
+
+#include <waymark/postgres_store.hpp>
+
+#include <thread>
+
+using namespace waymark;
+using namespace std::chrono_literals;
+using test::postgres_server;
+
+namespace {
+
+//! A schema that is gone before and after.
+struct empty_schema {
+    explicit empty_schema(std::string schema_name)
+        : name(std::move(schema_name)), sql(*test::postgres_for_tests())
+    {
+        sql.run("DROP SCHEMA IF EXISTS " + name + " CASCADE");
+    }
+    ~empty_schema() { sql.run("DROP SCHEMA IF EXISTS " + name + " CASCADE"); }
+
+    postgres_options options() const { return postgres_options().with_schema(name); }
+
+    std::string name;
+    test::server_connection sql;
+};
+
+std::string message_of(const std::function<void()>& call, errc expected)
+{
+    try {
+        call();
+    } catch (const error& failure) {
+        CHECK(failure.code() == expected);
+        return failure.what();
+    }
+    FAIL("nothing was thrown");
+    return {};
+}
+
+bool says(const std::string& message, std::string_view part)
+{
+    return message.find(part) != std::string::npos;
+}
+
+} // namespace
+
+TEST_CASE("ten may start at once in an empty database")
+{
+    if (!test::postgres_for_tests())
+        return;
+    empty_schema schema("ten_at_once");
+    std::vector<std::thread> starting;
+    std::atomic<int> started = 0;
+    for (int i = 0; i < 10; ++i)
+        starting.emplace_back([&, i] {
+            postgres_store store(*test::postgres_for_tests(), schema.options());
+            store.save(checkpoint("agent " + std::to_string(i % 3)));
+            ++started;
+        });
+    for (auto& thread : starting)
+        thread.join();
+    CHECK(started == 10);
+    CHECK(postgres_store(*test::postgres_for_tests(), schema.options()).count(query::all_agents()) == 10);
+}
+
+TEST_CASE("a role that may not make tables uses those that were made with the printed SQL")
+{
+    if (!test::postgres_for_tests())
+        return;
+    empty_schema schema("made_by_hand");
+    schema.sql.run("DROP ROLE IF EXISTS worker");
+    schema.sql.run("CREATE ROLE worker LOGIN");
+    const auto conninfo = *test::postgres_for_tests() + "&user=worker";
+    const auto never = schema.options().with_migration(migration::never);
+
+    auto message = message_of([&] { postgres_store(conninfo, never); }, errc::invalid_argument);
+    CHECK(says(message, "there are no tables in schema 'made_by_hand'"));
+    CHECK(says(message, "postgres_store::ddl()"));
+    message = message_of([&] { postgres_store(conninfo, schema.options()); }, errc::invalid_argument);
+    CHECK(says(message, "may not make tables"));
+    CHECK(schema.sql.number("SELECT count(*) FROM pg_namespace WHERE nspname = 'made_by_hand'") == 0);
+
+    schema.sql.run(postgres_store::ddl(never));
+    schema.sql.run("GRANT USAGE ON SCHEMA made_by_hand TO worker");
+    schema.sql.run("GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA made_by_hand TO worker");
+    {
+        postgres_store store(conninfo, never);
+        store.save(checkpoint("planner"));
+        CHECK(store.load_latest("planner"));
+        CHECK(store.erase_agent("planner") == 1);
+        CHECK(store.verify().ok());
+        CHECK(store.stats().bytes > 0);
+    }
+    schema.sql.run("DROP OWNED BY worker");
+    schema.sql.run("DROP ROLE worker");
+}
+
+TEST_CASE("the printed SQL and the store make the same tables")
+{
+    if (!test::postgres_for_tests())
+        return;
+    for (const std::size_t partitions : {0, 16}) {
+        empty_schema by_hand("by_hand"), by_store("by_store");
+        by_hand.sql.run(postgres_store::ddl(by_hand.options().with_partitions(partitions)));
+        postgres_store(*test::postgres_for_tests(), by_store.options().with_partitions(partitions));
+        const auto columns_of = [&](const std::string& name) {
+            return by_hand.sql.run("SELECT table_name || '.' || column_name || ' ' || data_type FROM "
+                                   "information_schema.columns WHERE table_schema = '" +
+                                   name + "' ORDER BY 1");
+        };
+        const auto columns = columns_of("by_hand");
+        CHECK(columns.size() >= 50);
+        CHECK(columns == columns_of("by_store"));
+        for (const auto& column : columns)
+            CHECK_FALSE(says(column, "json")); // payloads are bytes
+    }
+}
+
+TEST_CASE("the key of every table begins with the agent")
+{
+    if (!test::postgres_for_tests())
+        return;
+    const test::leased_schema schema(*test::postgres_for_tests(), 0);
+    test::server_connection sql(*test::postgres_for_tests());
+    const auto first_columns =
+        sql.run("SELECT c.relname || '.' || a.attname FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid "
+                "JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_attribute a ON a.attrelid = c.oid AND "
+                "a.attnum = i.indkey[0] WHERE i.indisprimary AND n.nspname = '" +
+                schema.name() + "' ORDER BY 1");
+    CHECK(first_columns == std::vector<std::string>{"agents.agent_id", "checkpoints.agent_id",
+                                                    "erased_agents.agent_id", "format.version",
+                                                    "messages.agent_id", "objects.agent_id",
+                                                    "scopes.agent_id", "steps.agent_id"});
+    CHECK(sql.number("SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE "
+                     "c.relkind = 'S' AND n.nspname = '" +
+                     schema.name() + "'") == 0); // no sequences
+}
+
+TEST_CASE("tables of others, and of a newer version, are left untouched")
+{
+    if (!test::postgres_for_tests())
+        return;
+    empty_schema schema("strangers");
+    schema.sql.run("CREATE SCHEMA strangers");
+    schema.sql.run("CREATE TABLE strangers.checkpoints (mine int)");
+    auto message = message_of([&] { postgres_store(*test::postgres_for_tests(), schema.options()); },
+                              errc::invalid_argument);
+    CHECK(says(message, "has tables that are not Waymark's"));
+    CHECK(schema.sql.number("SELECT count(*) FROM pg_tables WHERE schemaname = 'strangers'") == 1);
+
+    schema.sql.run("DROP SCHEMA strangers CASCADE");
+    postgres_store(*test::postgres_for_tests(), schema.options()).save(checkpoint("planner"));
+    schema.sql.run("UPDATE strangers.format SET version = 99");
+    message = message_of([&] { postgres_store(*test::postgres_for_tests(), schema.options()); },
+                         errc::unsupported_format);
+    CHECK(says(message, "have format 99"));
+    CHECK(schema.sql.number("SELECT count(*) FROM strangers.checkpoints") == 1);
+}
+
+TEST_CASE("names of schemas are data")
+{
+    if (!test::postgres_for_tests())
+        return;
+    test::server_connection sql(*test::postgres_for_tests());
+    const std::string name = "we\"ird; DROP TABLE waymark.agents --";
+    {
+        postgres_store store(*test::postgres_for_tests(), postgres_options().with_schema(name));
+        store.save(checkpoint("planner"));
+        CHECK(store.load_latest("planner"));
+    }
+    sql.run("DROP SCHEMA \"we\"\"ird; DROP TABLE waymark.agents --\" CASCADE");
+    CHECK_THROWS_AS(postgres_options().with_schema(""), error);
+    CHECK_THROWS_AS(postgres_options().with_schema(std::string(64, 'x')), error);
+    CHECK_THROWS_AS(postgres_options().with_write_lanes(0), error);
+    CHECK_THROWS_AS(postgres_options().with_statement_timeout(0ms), error);
+}
+
+TEST_CASE("a database in another encoding is refused")
+{
+    if (!test::postgres_for_tests())
+        return;
+    test::server_connection sql(*test::postgres_for_tests());
+    sql.run("DROP DATABASE IF EXISTS latin");
+    sql.run("CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0");
+    const auto message = message_of([&] { postgres_store(*test::postgres_for_tests() + "&dbname=latin"); },
+                                    errc::invalid_argument);
+    CHECK(says(message, "ENCODING 'UTF8'"));
+    sql.run("DROP DATABASE latin");
+}
+
+TEST_CASE("no error shows a password")
+{
+    if (!test::postgres_for_tests())
+        return;
+    const std::string secret = "hunter2-Xyzzy";
+    for (const std::string& bad : {"postgresql://waymark:" + secret + "@[::1/db",
+                                   "password=" + secret + " nonsense", "password='" + secret, secret,
+                                   "hostt=x password=" + secret, std::string("password=") + secret + '\0'}) {
+        const auto message = message_of([&] { postgres_store store(bad); }, errc::invalid_argument);
+        CHECK_FALSE(says(message, secret));
+        CHECK(says(message, "postgresql://user@host/database"));
+    }
+
+    const test::temporary_folder folder;
+    postgres_server server({folder.path(), {}, "", secret});
+    const auto quick = postgres_options().with_retry_for(0ms);
+    const auto message = message_of(
+        [&] { postgres_store(server.conninfo("password=wrong-" + secret), quick); }, errc::unavailable);
+    CHECK_FALSE(says(message, secret));
+    CHECK(says(message, "password authentication failed"));
+    // Even one that is a part of what the server says.
+    CHECK_FALSE(says(message_of([&] { postgres_store(server.conninfo("password=authentication"), quick); },
+                                errc::unavailable),
+                     "authentication"));
+    postgres_store store(server.conninfo("password=" + secret));
+    store.save(checkpoint("planner"));
+    CHECK(store.load_latest("planner"));
+}
+
+TEST_CASE("TLS is what sslmode says")
+{
+    if (!test::postgres_for_tests())
+        return;
+    const test::temporary_folder folder, keys;
+    for (const std::string name : {"server", "other"})
+        test::run_command("openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost "
+                          "-addext subjectAltName=DNS:localhost -keyout " +
+                          (keys.path() / (name + ".key")).native() + " -out " +
+                          (keys.path() / (name + ".crt")).native());
+    test::run_command("chmod 755 " + keys.path().native() + " && cp " +
+                      (keys.path() / "server.key").native() + " " + (folder.path() / "server.key").native() +
+                      " && chmod 600 " + (folder.path() / "server.key").native() + " && (chown postgres " +
+                      (folder.path() / "server.key").native() + " || true)");
+    postgres_server server({folder.path(),
+                            {"listen_addresses = '127.0.0.1'", "port = 54329", "ssl = on",
+                             "ssl_cert_file = '" + (keys.path() / "server.crt").native() + "'",
+                             "ssl_key_file = '" + (folder.path() / "server.key").native() + "'"},
+                            ""});
+    const auto over_tls = [&](const std::string& root) {
+        return "host=localhost hostaddr=127.0.0.1 port=54329 user=waymark dbname=postgres "
+               "sslmode=verify-full "
+               "sslrootcert=" +
+               (keys.path() / (root + ".crt")).native();
+    };
+    postgres_store store(over_tls("server"), postgres_options().with_retry_for(0ms));
+    store.save(checkpoint("planner"));
+    test::server_connection sql(server.conninfo("port=54329"));
+    CHECK(sql.number("SELECT count(*) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE ssl AND "
+                     "application_name = 'waymark'") == 1);
+    const auto message =
+        message_of([&] { postgres_store(over_tls("other"), postgres_options().with_retry_for(0ms)); },
+                   errc::unavailable);
+    CHECK(says(message, "certificate"));
+}
