@@ -1,8 +1,12 @@
 //! An event-driven agent with a scripted model and three tools, one of which has a side effect that must
 //! happen once: booking a room. It may be killed at any moment.
 //!
-//!     4_event_driven_agent FILE [--strategy NAME] [--crash-at N] [--history]
+//!     4_event_driven_agent FILE [--postgres CONNECTION] [--agent ID] [--strategy NAME] [--crash-at N]
+//!     [--history]
 //!
+//!     FILE         the checkpoints, in SQLite; the hotel's books are beside it
+//!     --postgres   keep the checkpoints in PostgreSQL instead: postgresql://user@host/database
+//!     --agent      whose checkpoints; "traveller" unless told
 //!     --strategy   after_tool_call (the default), after_llm_response, every_n:N or never
 //!     --crash-at   kill the process in the middle of the Nth tool call
 //!     --history    print the checkpoints as a tree, and nothing else
@@ -26,6 +30,8 @@ namespace json = boost::json;
 
 struct arguments {
     std::string file;
+    std::string postgres;
+    std::string agent = "traveller";
     waymark::strategy strategy;
     std::int64_t crash_at = 0;
     bool history = false;
@@ -82,7 +88,7 @@ waymark::message ask_model(const waymark::conversation& chat)
 class agent {
 public:
     agent(waymark::async_store& store, const arguments& given)
-        : session_(store, "traveller", waymark::session_options().with_strategy(given.strategy).exclusive()),
+        : session_(store, given.agent, waymark::session_options().with_strategy(given.strategy).exclusive()),
           hotel_(given.file + ".bookings"),
           crash_at_(given.crash_at)
     {
@@ -196,6 +202,10 @@ arguments read(int argc, char** argv)
             given.strategy = strategy_named(argv[++i]);
         else if (word == "--crash-at" && i + 1 < argc)
             given.crash_at = std::stol(argv[++i]);
+        else if (word == "--postgres" && i + 1 < argc)
+            given.postgres = argv[++i];
+        else if (word == "--agent" && i + 1 < argc)
+            given.agent = argv[++i];
         else if (given.file.empty() && !word.starts_with("--"))
             given.file = word;
         else
@@ -203,8 +213,21 @@ arguments read(int argc, char** argv)
     }
     if (given.file.empty())
         throw std::invalid_argument(
-            "usage: 4_event_driven_agent FILE [--strategy NAME] [--crash-at N] [--history]");
+            "usage: 4_event_driven_agent FILE [--postgres CONNECTION] [--agent ID] [--strategy NAME] "
+            "[--crash-at N] [--history]");
     return given;
+}
+
+//! The only line that knows where checkpoints are kept.
+std::shared_ptr<waymark::store> open_store(const arguments& given)
+{
+    if (given.postgres.empty())
+        return std::make_shared<waymark::sqlite_store>(given.file);
+#ifdef WITH_POSTGRES // links waymark::postgres
+    return std::make_shared<waymark::postgres_store>(given.postgres);
+#else
+    throw std::invalid_argument("this program was built without libpq");
+#endif
 }
 
 } // namespace
@@ -214,7 +237,7 @@ int main(int argc, char** argv)
     try {
         const auto given = read(argc, argv);
         asio::io_context io;
-        waymark::async_store store{io.get_executor(), std::make_shared<waymark::sqlite_store>(given.file)};
+        waymark::async_store store{io.get_executor(), open_store(given)};
         agent traveller{store, given};
         std::exception_ptr failure;
         asio::co_spawn(io, given.history ? traveller.print_history() : traveller.run(),
