@@ -1,25 +1,23 @@
 //! What SQLite with full durability costs: bytes on disk, CPU time a save, saves a commit. Every figure is a
 //! size, a count or a ratio within one run.
 #include "../test/support/temporary_folder.hpp"
-#include "workloads.hpp"
+#include "fleet.hpp"
 
-#include <waymark/async_store.hpp>
 #include <waymark/sqlite_store.hpp>
 
-#include <asio/bind_executor.hpp>
-#include <asio/io_context.hpp>
 #include <boost/json/serialize.hpp>
 
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
 #include <filesystem>
-#include <functional>
 #include <sqlite3.h>
 #include <stdexcept>
 #include <vector>
 
 using namespace waymark;
+using bench::median;
+using bench::wall_seconds;
 namespace fs = std::filesystem;
 
 namespace {
@@ -38,18 +36,6 @@ double cpu_seconds()
     timespec now{};
     ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
     return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
-}
-
-double wall_seconds()
-{
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-double median(std::vector<double> values)
-{
-    std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2),
-                     values.end());
-    return values.at(values.size() / 2);
 }
 
 //! The JSON of what a checkpoint adds: its two newest messages, its state where there is one.
@@ -104,54 +90,6 @@ void run_heavy(const fs::path& parent)
             throw std::runtime_error("what was saved is not what is loaded");
     }
     std::printf("heavy, 200 turns    : %.1f MB on disk\n", static_cast<double>(bytes_of(file)) / 1e6);
-}
-
-constexpr int agents_in_flight = 64;
-constexpr int turns_each = 100;
-
-struct fleet_result {
-    double saves_per_second = 0;
-    double saves_per_commit = 0;
-};
-
-//! 64 agents, each with one save in flight.
-fleet_result run_fleet(const fs::path& file)
-{
-    asio::io_context io;
-    std::vector<bench::growth> agents;
-    std::vector<std::vector<checkpoint>> turns(agents_in_flight);
-    for (int i = 0; i < agents_in_flight; ++i) {
-        bench::growth agent("agent-" + std::to_string(i), static_cast<std::uint64_t>(i));
-        for (int turn = 0; turn < turns_each; ++turn)
-            turns[static_cast<std::size_t>(i)].push_back(agent.next());
-    }
-    double commits = 0;
-    double seconds = 0;
-    std::error_code failure;
-    {
-        async_store store(io.get_executor(), std::make_shared<sqlite_store>(file));
-        const auto begin = wall_seconds();
-        std::function<void(std::size_t, std::size_t)> save = [&](std::size_t agent, std::size_t turn) {
-            if (turn == turns[agent].size())
-                return;
-            store.async_save(turns[agent][turn],
-                             [&, agent, turn](std::error_code code, save_receipt receipt) {
-                                 if (code)
-                                     failure = code;
-                                 else
-                                     commits += 1.0 / static_cast<double>(receipt.batch_size());
-                                 save(agent, turn + 1);
-                             });
-        };
-        for (std::size_t agent = 0; agent < turns.size(); ++agent)
-            save(agent, 0);
-        io.run();
-        seconds = wall_seconds() - begin;
-    }
-    if (failure)
-        throw std::system_error(failure);
-    constexpr double saves = agents_in_flight * turns_each;
-    return {saves / seconds, saves / commits};
 }
 
 void check(int code, sqlite3* db)
@@ -253,7 +191,8 @@ void run_in_flight(const fs::path& parent)
     std::vector<double> ratios, per_commit, speeds;
     for (int round = 0; round < 5; ++round) {
         const test::temporary_folder folder(parent);
-        const auto ours = run_fleet(folder.path() / "fleet.db");
+        const auto ours =
+            bench::run_fleet(std::make_shared<sqlite_store>(folder.path() / "fleet.db"), "agent", 64, 100);
         const auto bare = run_bare(folder.path() / "fleet.db", folder.path() / "bare.db");
         ratios.push_back(ours.saves_per_second / bare);
         per_commit.push_back(ours.saves_per_commit);

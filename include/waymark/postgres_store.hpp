@@ -40,11 +40,11 @@ public:
     postgres_options& with_connect_timeout(std::chrono::milliseconds timeout) & noexcept;
     postgres_options&& with_connect_timeout(std::chrono::milliseconds timeout) && noexcept;
     //! For each statement, and for each answer of the server; 30 seconds unless told.
-    //! @throws waymark::error `invalid_argument` if it is not above 0.
+    //! @throws waymark::error `invalid_argument` if it is not above 0, or above a day.
     postgres_options& with_statement_timeout(std::chrono::milliseconds timeout) &;
     postgres_options&& with_statement_timeout(std::chrono::milliseconds timeout) &&;
     //! How long a transaction that failed for a reason that passes (a lost connection, a restart, a failover,
-    //! a serialization failure) is run again; 30 seconds unless told, 0: never.
+    //! a serialization failure) is run again; 30 seconds unless told, 0: never, at most a day.
     postgres_options& with_retry_for(std::chrono::milliseconds time) & noexcept;
     postgres_options&& with_retry_for(std::chrono::milliseconds time) && noexcept;
     //! `full` unless told: `synchronous_commit` is `on` in our transactions, or what the server has if that

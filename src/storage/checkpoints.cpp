@@ -130,6 +130,12 @@ saver::~saver()
         detail::stored_prefix::release(prefix);
 }
 
+void saver::confirm() noexcept
+{
+    for (const auto* prefix : remembered_)
+        prefix->confirm();
+}
+
 void saver::undo() noexcept
 {
     for (const auto* prefix : remembered_)
@@ -190,7 +196,7 @@ placed_conversation saver::place(const checkpoint& wanted, const agent_row& agen
                                  trust in_stored)
 {
     return place_conversation(
-        wanted.conversation(), agent, store_number_, tables_,
+        wanted.conversation(), agent, store_number_, this, tables_,
         [&] { return related_to(wanted, agent, scope); }, largest_value_, in_stored);
 }
 
@@ -291,7 +297,7 @@ void saver::remember(const checkpoint& wanted, const agent_row& agent, placed_co
     if (placed.chains.empty())
         return;
     remembered_.reserve(remembered_.size() + 1);
-    remembered_.push_back(new remembered_prefix({store_number_, agent.number}, agent.sweeps,
+    remembered_.push_back(new remembered_prefix({store_number_, agent.number}, this, agent,
                                                 std::move(placed.messages), placed.known,
                                                 std::move(placed.chains)));
     detail::conversation_access::remember(wanted.conversation(), *remembered_.back(), placed.known);

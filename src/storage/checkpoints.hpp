@@ -50,6 +50,8 @@ public:
     bool is_broken() const noexcept { return writing_; }
     //! Before the commit.
     void finish() { ledger_.write(); }
+    //! When it was committed: from now on others may rely on what conversations remember of it.
+    void confirm() noexcept;
     //! When it was not committed: what conversations remember of it is void.
     void undo() noexcept;
     const std::vector<written_checkpoint>& written() const noexcept { return written_; }

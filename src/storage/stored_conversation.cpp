@@ -103,17 +103,19 @@ std::int64_t placed_conversation::bytes_added() const noexcept
 }
 
 placed_conversation place_conversation(const conversation& chat, const agent_row& agent,
-                                       std::uint64_t store_number, tables& in,
+                                       std::uint64_t store_number, const void* transaction, tables& in,
                                        const std::function<std::vector<extent_list>()>& related,
                                        std::size_t largest_value, trust in_stored)
 {
     placed_conversation result;
     result.next_message = agent.next_message;
 
-    const auto found = in_stored == trust::no
-                           ? conversation_access::found{}
-                           : conversation_access::find_stored(chat, {store_number, agent.number});
-    if (const auto* prefix = static_cast<const remembered_prefix*>(found.prefix)) {
+    const auto found =
+        in_stored == trust::no
+            ? conversation_access::found{}
+            : conversation_access::find_stored(chat, {store_number, agent.number}, transaction);
+    if (const auto* prefix = static_cast<const remembered_prefix*>(found.prefix);
+        prefix != nullptr && prefix->is_older_than(agent)) {
         auto messages = prefix->messages().truncated(static_cast<std::int64_t>(found.length));
         const bool is_whole = messages.size() == prefix->messages().size();
         if (prefix->seen_at() == agent.sweeps || all_exist(messages, agent.number, in)) {
@@ -225,7 +227,7 @@ void read_conversation(conversation& chat, const extent_list& messages, std::str
     if (rest.size() == 0)
         return; // the others remember
     const auto* prefix =
-        new remembered_prefix({store_number, agent.number}, agent.sweeps, messages,
+        new remembered_prefix({store_number, agent.number}, nullptr, agent, messages,
                               static_cast<std::size_t>(known), {chains.begin() + known, chains.end()});
     try {
         conversation_access::remember(chat, *prefix, static_cast<std::size_t>(known));

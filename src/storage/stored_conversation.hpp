@@ -15,10 +15,11 @@ namespace waymark::storage {
 class remembered_prefix final : public detail::stored_prefix {
 public:
     //! `chains` are the digests of the conversation behind its oldest `base` messages.
-    remembered_prefix(detail::storage_place place, std::int64_t sweeps, extent_list messages,
-                      std::size_t base, std::vector<digest> chains) noexcept
-        : stored_prefix(place),
-          sweeps_(sweeps),
+    remembered_prefix(detail::storage_place place, const void* transaction, const agent_row& agent,
+                      extent_list messages, std::size_t base, std::vector<digest> chains) noexcept
+        : stored_prefix(place, transaction),
+          sweeps_(agent.sweeps),
+          sequence_(agent.last_sequence),
           messages_(std::move(messages)),
           base_(base),
           chains_(std::move(chains))
@@ -29,12 +30,16 @@ public:
     //! @pre `length` is above the base
     const digest& chain_at(std::size_t length) const { return chains_.at(length - base_ - 1); }
 
+    //! False if the agent is as it was before: the database has lost what was committed last (a failover to a
+    //! standby that did not have it, a crash without syncs), and counts on from there.
+    bool is_older_than(const agent_row& agent) const noexcept { return sequence_ <= agent.last_sequence; }
     //! When the messages were known to be there, see agent_row::sweeps.
     std::int64_t seen_at() const noexcept { return sweeps_.load(std::memory_order_relaxed); }
     void see_at(std::int64_t sweeps) const noexcept { sweeps_.store(sweeps, std::memory_order_relaxed); }
 
 private:
     mutable std::atomic<std::int64_t> sweeps_;
+    std::int64_t sequence_;
     extent_list messages_;
     std::size_t base_;
     std::vector<digest> chains_;
@@ -60,7 +65,7 @@ enum class trust : bool { no, yes };
 //! there, and else those of the checkpoints that it is `related` to (asked for when needed), by digest.
 //! @throws waymark::error `invalid_argument` if a message is longer than `largest_value`.
 placed_conversation place_conversation(const conversation& chat, const agent_row& agent,
-                                       std::uint64_t store_number, tables& in,
+                                       std::uint64_t store_number, const void* transaction, tables& in,
                                        const std::function<std::vector<extent_list>()>& related,
                                        std::size_t largest_value, trust in_stored);
 

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <limits>
 #include <map>
+#include <mutex>
 
 namespace waymark::detail {
 
@@ -53,10 +54,17 @@ access about_checkpoint(std::string_view agent_id, std::string_view scope, std::
 class table_store::impl {
 public:
     impl(std::unique_ptr<storage::database> opened, limits chosen)
-        : database(std::move(opened)),
-          bounds(within(chosen, database->largest_value())),
-          number(next_store_number())
+        : database(std::move(opened)), bounds(within(chosen, database->largest_value()))
     {
+    }
+
+    //! Tells store objects apart, see storage_place. What conversations remember is forgotten with it.
+    std::uint64_t number()
+    {
+        const std::lock_guard lock(number_mutex);
+        if (std::exchange(generation, database->generation()) != database->generation() || known_number == 0)
+            known_number = next_store_number();
+        return known_number;
     }
 
     //! Text in JSON is at least as long as it is, so that what is beyond this can never be stored.
@@ -101,7 +109,9 @@ public:
 
     std::unique_ptr<storage::database> database;
     const limits bounds;
-    const std::uint64_t number;
+    std::mutex number_mutex;
+    std::uint64_t known_number = 0; // guarded by number_mutex, as is what follows
+    std::uint64_t generation = 0;
     ledger records; // used by write transactions that follow each other, see tables::number
 };
 
@@ -131,29 +141,26 @@ std::vector<save_outcome> table_store::save(std::span<const save_request> batch)
 
     std::optional<saver> saves;
     std::vector<written_checkpoint> in_doubt;
+    bool is_unclear = false;
     const auto save_all = [&](tables& in) {
         if (!in_doubt.empty()) {
             const auto committed = was_committed(in_doubt, in);
-            if (!committed)
-                throw error(errc::outcome_unknown, "the connection was lost while a batch of " +
-                                                       std::to_string(valid.size()) +
-                                                       " was committed, and others have changed its "
-                                                       "checkpoints since");
-            if (*committed)
+            is_unclear = !committed;
+            if (is_unclear || *committed)
                 return;
             in_doubt.clear();
         }
         ledger of_this_transaction;
         auto& records = in.number() == 0 ? of_this_transaction : impl_->records;
         records.begin(in);
-        saves.emplace(in, records, impl_->number, impl_->database->largest_value());
+        saves.emplace(in, records, impl_->number(), impl_->database->largest_value());
         saves->prepare(valid);
         for (std::size_t i = 0; i < valid.size(); ++i) {
             auto& outcome = outcomes[positions[i]];
             try {
                 outcome = saves->save(valid[i]);
             } catch (const error& failure) {
-                if (saves->is_broken() || !concerns_one_request(failure))
+                if (saves->is_broken() || !concerns_one_request(failure) || !in.is_usable())
                     throw;
                 outcome = failure;
             }
@@ -167,6 +174,12 @@ std::vector<save_outcome> table_store::save(std::span<const save_request> batch)
         if (!is_certain)
             in_doubt = saves->written();
     });
+    if (is_unclear)
+        throw error(errc::outcome_unknown,
+                    "the connection was lost while a batch of " + std::to_string(valid.size()) +
+                        " was committed, and others have changed its checkpoints since");
+    if (in_doubt.empty())
+        saves->confirm();
     return outcomes;
 }
 
@@ -180,7 +193,7 @@ std::optional<checkpoint> table_store::load(std::string_view agent_id, std::stri
         if (!agent)
             return std::nullopt;
         if (const auto row = from.find_checkpoint(agent->number, scope, id))
-            return load_checkpoint(*row, *agent, impl_->number, from);
+            return load_checkpoint(*row, *agent, impl_->number(), from);
         require_complete(from, *agent, scope);
         return std::nullopt;
     });
@@ -199,7 +212,7 @@ std::optional<checkpoint> table_store::load(std::string_view id)
             fail_ambiguous_id(id);
         if (rows.empty())
             throw error(errc::corrupt, "the agent of checkpoint " + quoted(id) + " is missing");
-        return load_checkpoint(rows.front(), *agent, impl_->number, from);
+        return load_checkpoint(rows.front(), *agent, impl_->number(), from);
     });
 }
 
@@ -221,7 +234,7 @@ std::optional<checkpoint> table_store::load_latest(std::string_view agent_id, st
         if (!row)
             throw error(errc::corrupt, "the newest checkpoint of agent " + quoted(agent_id) + ", scope " +
                                            quoted(scope) + " is missing");
-        return load_checkpoint(*row, *agent, impl_->number, from);
+        return load_checkpoint(*row, *agent, impl_->number(), from);
     });
 }
 
@@ -260,7 +273,7 @@ std::vector<checkpoint> table_store::load_all(const query& query)
             if (owner)
                 prepare_loading(page, *owner, from);
             for (const auto& row : page)
-                result.push_back(load_checkpoint(row, *owner, impl_->number, from, last[row.scope]));
+                result.push_back(load_checkpoint(row, *owner, impl_->number(), from, last[row.scope]));
             page.clear();
         };
         select(from, query, [&](const agent_row& agent, checkpoint_row&& row, checkpoint_header&&) {
@@ -418,7 +431,7 @@ std::vector<step_outcome> table_store::put_steps(std::span<const step_request> b
                 put_step(batch[i], records, in, impl_->database->largest_value());
                 outcomes[i] = stored{};
             } catch (const error& failure) {
-                if (!concerns_one_request(failure))
+                if (!concerns_one_request(failure) || !in.is_usable())
                     throw;
                 outcomes[i] = failure;
             }

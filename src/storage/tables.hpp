@@ -165,7 +165,6 @@ struct totals {
     std::uint64_t agents = 0;
     std::uint64_t checkpoints = 0;
     std::uint64_t steps = 0;
-    std::uint64_t rows = 0; // with messages and objects
 };
 
 //! The tables, as one transaction sees them.
@@ -182,6 +181,8 @@ public:
     //! Whether `expect` saves anything.
     virtual bool asks_together() const noexcept { return false; }
     virtual void expect(std::span<const question> /*questions*/) {}
+    //! False after an error of the database that ends the transaction.
+    virtual bool is_usable() const noexcept { return true; }
 
     // Functions that take the number of an agent are for agents whose row was read in this transaction.
 
@@ -268,6 +269,8 @@ public:
     virtual void copy_content(std::int64_t from, std::int64_t to) = 0;
 
     virtual totals count_all() = 0;
+    //! Messages and objects, or about as many: for a look at how far something is.
+    virtual std::uint64_t estimate_content() = 0;
     //! What the database itself finds wrong with its file.
     virtual std::vector<std::string> check_structure() = 0;
 };
@@ -289,6 +292,9 @@ public:
                        const undone_callback& undone) = 0;
     void write(const access& about, const std::function<void(tables&)>& body) { write(about, body, {}); }
 
+    //! Changes when it cannot be excluded any more that what was committed is lost, since connections to the
+    //! server were.
+    virtual std::uint64_t generation() const noexcept { return 0; }
     //! The longest value that fits into a row.
     virtual std::size_t largest_value() const noexcept = 0;
     //! Gives space back to the operating system. Returns how many bytes.

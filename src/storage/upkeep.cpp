@@ -183,6 +183,10 @@ std::vector<checkpoint_key> remove_pruned(tables& in, std::string_view agent_id,
     ledger records(in);
     if (records.find_agent(agent_id) == nullptr)
         return removed;
+    std::vector<question> questions;
+    for (const auto& key : chosen)
+        questions.push_back({question::kind::checkpoint, key.agent_id(), key.scope(), key.id()});
+    in.expect(questions);
     auto& agent = records.change_agent(agent_id);
     std::optional<std::string> scope;
     std::unordered_set<std::string> needed;
@@ -279,7 +283,8 @@ swept sweep_some(tables& in, sweep_plan& plan)
     auto agent = intact_agent(in.find_agent(plan.agent_id));
     if (!agent || agent->number != plan.agent)
         return {};
-    if (agent->changes != plan.changes)
+    // A sequence that goes back: a standby took over that did not have the newest.
+    if (agent->changes != plan.changes || agent->last_sequence < plan.last_sequence)
         return {sweep_state::outdated};
     spare_what_was_saved(plan, *agent, in);
     swept result;

@@ -20,15 +20,15 @@ constexpr std::uint64_t rows_between_reports = 512;
 
 class verification {
 public:
-    explicit verification(const verify_callback& progress) : progress_(progress) {}
+    explicit verification(const verify_callback& progress) : progress_(&progress) {}
 
     void begin(std::uint64_t total) { done_.total = total; }
 
     void count_one()
     {
         ++done_.checked;
-        if (progress_ && done_.checked % rows_between_reports == 0 && done_.checked < done_.total)
-            progress_(done_);
+        if (*progress_ && done_.checked % rows_between_reports == 0 && done_.checked < done_.total)
+            (*progress_)(done_);
     }
 
     void report(checkpoint_key key, std::string what)
@@ -39,13 +39,13 @@ public:
     verify_report end()
     {
         done_.total = done_.checked; // what came and went while we looked
-        if (progress_)
-            progress_(done_);
+        if (*progress_)
+            (*progress_)(done_);
         return {done_.checked, std::move(damages_)};
     }
 
 private:
-    const verify_callback& progress_;
+    const verify_callback* progress_;
     verify_progress done_;
     std::vector<verify_report::damage> damages_;
 };
@@ -228,28 +228,38 @@ private:
 verify_report verify(database& in, const verify_callback& progress)
 {
     verification result(progress);
+    std::uint64_t rows = 0;
+    std::vector<std::string> complaints;
     in.read([&](tables& tables) {
         const auto all = tables.count_all();
-        result.begin(all.rows);
-        for (const auto& complaint : tables.check_structure())
-            result.report({}, complaint);
+        rows = all.checkpoints + all.steps + tables.estimate_content();
+        complaints = tables.check_structure();
     });
+    result.begin(rows);
+    for (const auto& complaint : complaints)
+        result.report({}, complaint);
     std::string last;
-    for (bool more = true; more;)
+    for (bool more = true; more;) {
+        std::string looked_at;
+        verification of_agent = result;
         in.read([&](tables& tables) {
+            of_agent = result; // what was found before the view was lost is found again
             const auto next = tables.agents_after(last, 1);
             more = !next.empty();
             if (!more)
                 return;
-            last = next.front().id;
+            looked_at = next.front().id;
             try {
-                agent_verification(tables, next.front(), result).run();
-            } catch (const error& failure) { // a page that SQLite cannot read; the other agents follow
+                agent_verification(tables, next.front(), of_agent).run();
+            } catch (const error& failure) { // a page that cannot be read; the other agents follow
                 if (failure.code() != errc::corrupt)
                     throw;
-                result.report({last, {}, {}}, failure.details().message());
+                of_agent.report({looked_at, {}, {}}, failure.details().message());
             }
         });
+        result = std::move(of_agent);
+        last = std::move(looked_at);
+    }
     return result.end();
 }
 

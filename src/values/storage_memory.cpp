@@ -32,10 +32,11 @@ void mark_stored(const conversation& chat, std::uint64_t place) noexcept
 
 namespace {
 
-const stored_prefix* prefix_at(const conversation_node& node, const storage_place& place) noexcept
+const stored_prefix* prefix_at(const conversation_node& node, const storage_place& place,
+                               const void* transaction) noexcept
 {
     const auto fits = [&](const stored_prefix* known) {
-        return known != nullptr && known->place() == place && !known->is_void();
+        return known != nullptr && known->place() == place && known->is_known_to(transaction);
     };
     if (const auto* known = node.home.load(std::memory_order_acquire); fits(known))
         return known;
@@ -49,10 +50,11 @@ const stored_prefix* prefix_at(const conversation_node& node, const storage_plac
 } // namespace
 
 conversation_access::found conversation_access::find_stored(const conversation& chat,
-                                                            const storage_place& place) noexcept
+                                                            const storage_place& place,
+                                                            const void* transaction) noexcept
 {
     for (const auto* node = chat.tip_.get(); node != nullptr; node = node->previous)
-        if (const auto* known = prefix_at(*node, place))
+        if (const auto* known = prefix_at(*node, place, transaction))
             return {known, node->length};
     return {};
 }
@@ -69,7 +71,7 @@ void conversation_access::remember(const conversation& chat, const stored_prefix
         stored_prefix::add_reference(&prefix);
         remembered = remembered || node == tip;
     }
-    if (remembered || prefix_at(*tip, prefix.place()) != nullptr)
+    if (remembered || prefix_at(*tip, prefix.place(), nullptr) != nullptr)
         return;
     auto* cell = new prefix_cell{&prefix, tip->elsewhere.load(std::memory_order_relaxed)};
     stored_prefix::add_reference(&prefix);

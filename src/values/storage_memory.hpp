@@ -55,7 +55,11 @@ struct storage_place {
 //! How the oldest messages of a conversation are stored in a place. The storage layer derives from it.
 class stored_prefix {
 public:
-    explicit stored_prefix(storage_place place) noexcept : place_(place) {}
+    //! With a transaction, which is not committed yet: until it is, only that one may rely on the prefix.
+    explicit stored_prefix(storage_place place, const void* transaction = nullptr) noexcept
+        : place_(place), transaction_(transaction)
+    {
+    }
     stored_prefix(const stored_prefix&) = delete;
     stored_prefix& operator=(const stored_prefix&) = delete;
 
@@ -63,6 +67,13 @@ public:
     //! The transaction that stored it was undone.
     bool is_void() const noexcept { return void_.load(std::memory_order_relaxed); }
     void make_void() const noexcept { void_.store(true, std::memory_order_relaxed); }
+    //! The transaction that stored it was committed.
+    void confirm() const noexcept { transaction_.store(nullptr, std::memory_order_release); }
+    bool is_known_to(const void* transaction) const noexcept
+    {
+        const auto* const owner = transaction_.load(std::memory_order_acquire);
+        return !is_void() && (owner == nullptr || owner == transaction);
+    }
 
     static void add_reference(const stored_prefix* prefix) noexcept
     {
@@ -79,6 +90,7 @@ protected:
 
 private:
     storage_place place_;
+    mutable std::atomic<const void*> transaction_;
     mutable std::atomic<bool> void_ = false;
     mutable std::atomic<std::size_t> references_ = 1;
 };
@@ -88,9 +100,10 @@ struct conversation_access {
         const stored_prefix* prefix = nullptr; // lives as long as the conversation
         std::size_t length = 0;                // how many of the oldest messages it knows
     };
-    //! The longest part that is stored in the place, as far as the conversation remembers. Looks at the
-    //! messages behind it only.
-    static found find_stored(const conversation& chat, const storage_place& place) noexcept;
+    //! The longest part that is stored in the place, as far as the conversation remembers and the transaction
+    //! may know. Looks at the messages behind it only.
+    static found find_stored(const conversation& chat, const storage_place& place,
+                             const void* transaction = nullptr) noexcept;
     //! Remembers, with the messages behind the oldest `first`, that the conversation is stored.
     static void remember(const conversation& chat, const stored_prefix& prefix, std::size_t first);
     //! The messages of `chat` with the other members of `frame`.

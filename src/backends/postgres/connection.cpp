@@ -39,14 +39,14 @@ bool starts_with(const std::string& text, std::string_view prefix)
 
 errc code_for(const std::string& sqlstate)
 {
+    if (sqlstate == "40003" || sqlstate == "08007")
+        return errc::outcome_unknown;
     if (sqlstate == "40001" || sqlstate == "40P01" || sqlstate == "55P03" || sqlstate == "57014" ||
         sqlstate == "23505")
         return errc::busy;
     if (starts_with(sqlstate, "08") || starts_with(sqlstate, "57P") || sqlstate == "53300" ||
         sqlstate == "25006")
         return errc::unavailable;
-    if (sqlstate == "40003" || sqlstate == "08007")
-        return errc::outcome_unknown;
     if (sqlstate == "XX001" || sqlstate == "XX002")
         return errc::corrupt;
     return errc::io;
@@ -320,7 +320,7 @@ connection::connection(const connection_settings& settings) : settings_(settings
         },
         this);
     if (PQsetnonblocking(connection_, 1) != 0 || PQenterPipelineMode(connection_) != 1) {
-        const auto why = trimmed(PQerrorMessage(connection_));
+        const auto why = settings.without_secrets(trimmed(PQerrorMessage(connection_)));
         PQfinish(connection_);
         throw database_error("the connection to PostgreSQL cannot be used: " + why);
     }
@@ -335,6 +335,11 @@ std::string connection::parameter(const char* name) const
 {
     const auto* value = PQparameterStatus(connection_, name);
     return value == nullptr ? "" : value;
+}
+
+bool connection::is_in_failed_transaction() const noexcept
+{
+    return is_lost_ || PQtransactionStatus(connection_) == PQTRANS_INERROR;
 }
 
 bool connection::roll_back() noexcept
@@ -405,11 +410,12 @@ void connection::enqueue(const query& next)
     }
     const std::vector<int> binary(types.size(), 1);
     const auto count = static_cast<int>(types.size());
-    if (!wanted.is_prepared && last_parsed_ != &wanted) {
+    if (!wanted.is_prepared && !wanted.is_sent && last_parsed_ != &wanted) {
         if (PQsendPrepare(connection_, wanted.name.c_str(), wanted.text.c_str(), count, types.data()) != 1)
             lose(trimmed(PQerrorMessage(connection_)));
         expected_.push_back({part::parse, &wanted});
         last_parsed_ = &wanted;
+        wanted.is_sent = settings_.names_statements();
     }
     if (PQsendQueryPrepared(connection_, wanted.name.c_str(), count, values.data(), lengths.data(),
                             binary.data(), 1) != 1)
@@ -426,7 +432,12 @@ void connection::sync()
         last_parsed_ = nullptr;
 }
 
-void connection::wait(short events, std::chrono::steady_clock::time_point deadline)
+std::chrono::steady_clock::time_point connection::answer_deadline() const
+{
+    return std::chrono::steady_clock::now() + settings_.answer_timeout() + network_time;
+}
+
+void connection::wait(short events, std::chrono::steady_clock::time_point& deadline)
 {
     const auto left =
         std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
@@ -436,6 +447,8 @@ void connection::wait(short events, std::chrono::steady_clock::time_point deadli
     const auto ready = ::poll(&watched, 1, static_cast<int>(std::min<std::int64_t>(left.count(), 60'000)));
     if (ready < 0 && errno != EINTR)
         lose(std::strerror(errno));
+    if (ready > 0)
+        deadline = answer_deadline(); // something moves
     if (ready > 0 && (watched.revents & (POLLIN | POLLERR | POLLHUP)) != 0 &&
         PQconsumeInput(connection_) != 1)
         lose(trimmed(PQerrorMessage(connection_)));
@@ -443,7 +456,7 @@ void connection::wait(short events, std::chrono::steady_clock::time_point deadli
 
 void connection::wait_for_input()
 {
-    const auto deadline = std::chrono::steady_clock::now() + settings_.answer_timeout() + network_time;
+    auto deadline = answer_deadline();
     for (;;) {
         const auto unsent = PQflush(connection_);
         if (unsent < 0)
@@ -456,7 +469,7 @@ void connection::wait_for_input()
 
 void connection::wait_until_sent()
 {
-    auto deadline = std::chrono::steady_clock::now() + settings_.answer_timeout() + network_time;
+    auto deadline = answer_deadline();
     for (;;) {
         const auto unsent = PQflush(connection_);
         if (unsent < 0)
@@ -499,6 +512,7 @@ std::vector<rows> connection::collect()
                 fail(*failed);
             }
         } else if (next.what == part::parse) {
+            next.of->is_sent = false;
             next.of->is_prepared = settings_.names_statements() && status == PGRES_COMMAND_OK;
         } else if (status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK) {
             results.push_back(std::move(result));

@@ -150,16 +150,19 @@ public:
     //! Several statements without parameters, outside of a round trip of the kind above.
     void run_script(const std::string& sql);
 
+    bool is_in_failed_transaction() const noexcept;
     //! Undoes the transaction that is open, if there is one. False if the connection is of no use any more.
     bool roll_back() noexcept;
     //! Server warnings that came with the last run, by SQLSTATE.
     const std::vector<std::string>& warnings() const noexcept { return warnings_; }
     std::string parameter(const char* name) const;
+    const std::string& schema() const noexcept { return settings_.schema(); }
 
 private:
     struct statement {
         std::string text;
         std::string name;
+        bool is_sent = false; // to be parsed, and not answered yet
         bool is_prepared = false;
     };
     enum class part { parse, execute };
@@ -171,7 +174,8 @@ private:
     std::vector<rows> collect();
     void wait_for_input();
     void wait_until_sent();
-    void wait(short events, std::chrono::steady_clock::time_point deadline);
+    std::chrono::steady_clock::time_point answer_deadline() const;
+    void wait(short events, std::chrono::steady_clock::time_point& deadline);
     void settle();
     [[noreturn]] void lose(const std::string& why);
     [[noreturn]] void fail(const rows& failed) const;

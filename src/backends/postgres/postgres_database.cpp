@@ -11,6 +11,7 @@ namespace waymark::postgres {
 namespace {
 
 constexpr std::size_t most_idle = 16;
+constexpr const char* read_only = "25006"; // another host may be the primary now
 
 transaction_settings settings_of(const postgres_options& options)
 {
@@ -22,7 +23,10 @@ transaction_settings settings_of(const postgres_options& options)
 //! How long to wait before the next attempt, and whether there is one.
 class postgres_database::attempts {
 public:
-    explicit attempts(std::chrono::milliseconds all) : end_(clock::now() + all) {}
+    explicit attempts(std::chrono::milliseconds all) : end_(begin_ + all) {}
+
+    //! There is little hope.
+    void shorten() { end_ = std::min(end_, begin_ + std::chrono::seconds(2)); }
 
     //! Sleeps, or throws `failure` when the time is over.
     void next(const database_error& failure, bool may_be_old_connection)
@@ -49,6 +53,7 @@ private:
     using clock = std::chrono::steady_clock;
     static constexpr std::chrono::milliseconds longest_delay{1'000};
 
+    clock::time_point begin_ = clock::now();
     clock::time_point end_;
     std::chrono::milliseconds delay_{10};
     int count_ = 0;
@@ -85,9 +90,10 @@ void postgres_database::give_back(std::unique_ptr<connection> used)
         idle_.push_back(std::move(used));
 }
 
-//! After one was lost the others are likely to be, too.
+//! After one was lost the others are likely to be, too; and the next server may be another one.
 void postgres_database::drop_idle()
 {
+    ++generation_;
     std::vector<std::unique_ptr<connection>> dropped;
     const std::lock_guard lock(mutex_);
     idle_.swap(dropped);
@@ -106,14 +112,17 @@ void postgres_database::repeat(const std::function<void(connection&)>& transacti
             return give_back(std::move(db));
         } catch (const database_error& failure) {
             const bool had_connection = db != nullptr;
-            if (db && db->roll_back())
+            const bool must_go = failure.is_connection_lost() || failure.sqlstate() == read_only;
+            if (db && !must_go && db->roll_back())
                 give_back(std::move(db));
-            if (failure.is_connection_lost())
+            db.reset(); // before the wait: it may hold locks
+            if (must_go)
                 drop_idle();
-            // A wrong password does not get better; once it was right, the server is waited for.
-            if (!failure.is_transient() ||
-                (when == phase::opening && !had_connection && settings_.are_refused()))
+            if (!failure.is_transient())
                 throw;
+            // A wrong password does not get better; once it was right, the server is waited for.
+            if (when == phase::opening && !had_connection && settings_.are_refused())
+                left.shorten();
             left.next(failure, was_idle && failure.is_connection_lost());
         } catch (...) {
             if (db && db->roll_back())

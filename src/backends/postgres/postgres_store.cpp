@@ -4,7 +4,15 @@
 
 #include <waymark/postgres_store.hpp>
 
+#include <algorithm>
+
 namespace waymark {
+
+namespace {
+
+constexpr std::chrono::milliseconds longest_time = std::chrono::hours(24);
+
+} // namespace
 
 postgres_options& postgres_options::with_schema(std::string name) &
 {
@@ -57,7 +65,7 @@ postgres_options&& postgres_options::with_write_lanes(std::size_t count) &&
 
 postgres_options& postgres_options::with_connect_timeout(std::chrono::milliseconds timeout) & noexcept
 {
-    connect_timeout_ = timeout;
+    connect_timeout_ = std::clamp(timeout, std::chrono::milliseconds(0), longest_time);
     return *this;
 }
 
@@ -68,9 +76,9 @@ postgres_options&& postgres_options::with_connect_timeout(std::chrono::milliseco
 
 postgres_options& postgres_options::with_statement_timeout(std::chrono::milliseconds timeout) &
 {
-    if (timeout.count() <= 0)
-        throw error(errc::invalid_argument, "the statement time-out has to be above 0; a server that never "
-                                            "answers would hold the store for ever");
+    if (timeout.count() <= 0 || timeout > longest_time)
+        throw error(errc::invalid_argument, "the statement time-out has to be above 0 and at most a day; a "
+                                            "server that never answers would hold the store for ever");
     statement_timeout_ = timeout;
     return *this;
 }
@@ -82,7 +90,7 @@ postgres_options&& postgres_options::with_statement_timeout(std::chrono::millise
 
 postgres_options& postgres_options::with_retry_for(std::chrono::milliseconds time) & noexcept
 {
-    retry_for_ = time;
+    retry_for_ = std::clamp(time, std::chrono::milliseconds(0), longest_time);
     return *this;
 }
 

@@ -12,7 +12,13 @@ using namespace storage;
 
 namespace {
 
-constexpr std::size_t messages_per_page = 2'048;
+//! How many rows of messages are read at a time. A conversation is held in memory anyway; all messages of an
+//! agent are not.
+constexpr std::int64_t page_of(const extent& range)
+{
+    constexpr std::int64_t longest_conversation = 1 << 30;
+    return range.count < longest_conversation ? 2'048 : 64;
+}
 
 //! As many as a page holds at first, then more.
 class page_size {
@@ -160,18 +166,20 @@ postgres_tables::postgres_tables(connection& db, mode purpose, const transaction
                                  const access& about)
     : db_(db)
 {
-    db_.add(query(purpose == mode::write ? "BEGIN" : "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"));
+    db_.add(query(purpose == mode::write ? "BEGIN ISOLATION LEVEL READ COMMITTED"
+                                         : "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"));
     // For this transaction only: behind a pooler, the next one may be someone else's. Settings that a server
     // does not have are left alone. A server may be told to be more durable than "on", never less.
-    db_.add(query("SELECT set_config('statement_timeout', $1, true), "
-                  "CASE WHEN current_setting('idle_in_transaction_session_timeout', true) IS NOT NULL THEN "
-                  "set_config('idle_in_transaction_session_timeout', $1, true) END, "
-                  "CASE WHEN current_setting('plan_cache_mode', true) IS NOT NULL THEN "
-                  "set_config('plan_cache_mode', 'force_generic_plan', true) END, "
-                  "CASE WHEN $2 = 'off' OR current_setting('synchronous_commit', true) = 'off' THEN "
-                  "set_config('synchronous_commit', $2, true) END")
-                .add(std::to_string(settings.statement_timeout.count()))
-                .add(std::string_view(settings.synchronous_commit)));
+    db_.add(
+        query("SELECT set_config('statement_timeout', $1, true), "
+              "CASE WHEN current_setting('idle_in_transaction_session_timeout', true) IS NOT NULL THEN "
+              "set_config('idle_in_transaction_session_timeout', $1, true) END, "
+              "CASE WHEN current_setting('plan_cache_mode', true) IS NOT NULL THEN "
+              "set_config('plan_cache_mode', 'force_generic_plan', true) END, "
+              "CASE WHEN $2 = 'off' OR current_setting('synchronous_commit', true) <> 'remote_apply' THEN "
+              "set_config('synchronous_commit', $2, true) END")
+            .add(std::to_string(settings.statement_timeout.count()))
+            .add(std::string_view(settings.synchronous_commit)));
     const std::set<std::string> agents(about.agents.begin(), about.agents.end()); // in order: no deadlocks
     for (const auto& id : agents)
         db_.add(query(purpose == mode::write ? AGENT_COLUMNS "WHERE agent_id = $1 FOR UPDATE"
@@ -232,7 +240,9 @@ std::vector<std::string> postgres_tables::begin_trip()
     for (auto begin = sent.begin(); begin != sent.end();) {
         const auto end =
             std::find_if(begin, sent.end(), [](const auto& next) { return next.what == kind::in_order; });
-        std::stable_sort(begin, end, [](const auto& a, const auto& b) { return a.what < b.what; });
+        std::stable_sort(begin, end, [](const auto& a, const auto& b) {
+            return std::tie(a.what, a.order) < std::tie(b.what, b.order);
+        });
         begin = end == sent.end() ? end : std::next(end);
     }
     std::vector<std::string> must_change;
@@ -257,7 +267,7 @@ std::vector<rows> postgres_tables::end_trip(const std::vector<std::string>& must
 
 void postgres_tables::write(kind what, query next, std::string must_change)
 {
-    pending_.push_back({what, std::move(next), std::move(must_change)});
+    pending_.push_back({what, std::move(next), std::move(must_change), {}});
 }
 
 const std::string& postgres_tables::id_of(std::int64_t agent) const
@@ -340,7 +350,7 @@ void postgres_tables::add_questions(std::vector<const question*>& questions)
                 db_.add(by_agent(messages_in_range, agents_.find(next->agent_id)->second->number)
                             .add(range.first)
                             .add(range.end())
-                            .add(to_limit(messages_per_page)));
+                            .add(page_of(range)));
             break;
         }
     }
@@ -394,7 +404,7 @@ void postgres_tables::answer(std::span<const question* const> questions, std::ve
             bool is_whole = true;
             for (std::size_t i = 0; i < next->ranges.size(); ++i) {
                 const auto& page = i == 0 ? found : results.at(first++);
-                is_whole = is_whole && page.size() < static_cast<int>(messages_per_page);
+                is_whole = is_whole && page.size() < page_of(next->ranges[i]);
                 for (int row = 0; row < page.size(); ++row) {
                     message_row message{agent, page.number(row, 0), page.text(row, 1), page.text(row, 2)};
                     if (message.first + message.count() > next->ranges[i].first)
@@ -470,6 +480,7 @@ std::int64_t postgres_tables::add_agent(std::string_view id)
                                  "VALUES ($1, $2, 0, 1, 1, 0, 0, 0, false, '')")
                                .add(id)
                                .add(row.number));
+    pending_.back().order = id; // who makes the same agents does so in the same order: no deadlocks
     new_agents_.insert(row.number);
     remember(row, id);
     return row.number;
@@ -517,6 +528,12 @@ std::vector<erased_agent> postgres_tables::erased_agents(std::size_t limit)
 
 bool postgres_tables::remove_rows(const erased_agent& agent, std::size_t about)
 {
+    // One at a time: who finds nothing left must know that nobody else is still removing.
+    const auto known = ask(query("SELECT agent FROM waymark.erased_agents " OF_AGENT "FOR UPDATE")
+                               .add(agent.id)
+                               .add(agent.number));
+    if (known.size() == 0)
+        return false;
     std::int64_t removed = 0;
     for (const auto* sql : {
              "DELETE FROM waymark.checkpoints " OF_AGENT
@@ -775,51 +792,55 @@ void postgres_tables::read_messages(std::int64_t agent, std::span<const extent> 
             visit(range, std::move(row));
         return;
     }
-    read_ranges(messages_in_range, agent, ranges, [&](std::size_t range, const rows& found, int at) {
-        message_row row{agent, found.number(at, 0), found.text(at, 1), found.text(at, 2)};
-        const extent numbers{row.first, row.count()};
-        if (numbers.end() > ranges[range].first)
-            visit(range, std::move(row));
-        return numbers.end();
-    });
+    read_ranges(messages_in_range, agent, ranges,
+                [&](std::size_t range, std::int64_t from, const rows& found, int at) {
+                    message_row row{agent, found.number(at, 0), found.text(at, 1), found.text(at, 2)};
+                    const extent numbers{row.first, row.count()};
+                    if (numbers.end() > from)
+                        visit(range, std::move(row));
+                    return numbers.end();
+                });
 }
 
 void postgres_tables::message_sizes(std::int64_t agent, std::span<const extent> ranges,
                                     const std::function<void(std::size_t, message_size)>& visit)
 {
-    read_ranges(sizes_in_range, agent, ranges, [&](std::size_t range, const rows& found, int at) {
-        const message_size row{{found.number(at, 0), found.number(at, 1)}, found.number(at, 2)};
-        if (row.numbers.end() > ranges[range].first)
-            visit(range, row);
-        return row.numbers.end();
-    });
+    read_ranges(sizes_in_range, agent, ranges,
+                [&](std::size_t range, std::int64_t from, const rows& found, int at) {
+                    const message_size row{{found.number(at, 0), found.number(at, 1)}, found.number(at, 2)};
+                    if (row.numbers.end() > from)
+                        visit(range, row);
+                    return row.numbers.end();
+                });
 }
 
-//! Many ranges in one round trip, and a long range page by page. `visit` returns where a row ends.
-void postgres_tables::read_ranges(
-    const char* sql, std::int64_t agent, std::span<const extent> ranges,
-    const std::function<std::int64_t(std::size_t range, const rows& found, int at)>& visit)
+//! Many ranges in one round trip, and a long range page by page. `visit` is told where the page begins, since
+//! its first row may end before that, and returns where a row ends.
+void postgres_tables::read_ranges(const char* sql, std::int64_t agent, std::span<const extent> ranges,
+                                  const range_visitor& visit)
 {
     constexpr std::size_t ranges_per_trip = 64;
     if (!pending_.empty())
         end_trip(begin_trip());
     for (std::size_t begin = 0; begin < ranges.size(); begin += ranges_per_trip) {
         const auto some = ranges.subspan(begin, std::min(ranges_per_trip, ranges.size() - begin));
-        const auto ask_for = [&](std::int64_t first, std::int64_t end) {
-            db_.add(by_agent(sql, agent).add(first).add(end).add(to_limit(messages_per_page)));
+        const auto ask_for = [&](std::int64_t first, const extent& range) {
+            db_.add(by_agent(sql, agent).add(first).add(range.end()).add(page_of(range)));
         };
         for (const auto& range : some)
-            ask_for(range.first, range.end());
+            ask_for(range.first, range);
         auto pages = db_.run();
         for (std::size_t i = 0; i < some.size(); ++i) {
             auto page = std::move(pages[i]);
+            auto from = some[i].first;
             for (bool more = true; more;) {
-                std::int64_t end = 0;
+                auto end = from;
                 for (int at = 0; at < page.size(); ++at)
-                    end = visit(begin + i, page, at);
-                more = page.size() == static_cast<int>(messages_per_page) && end < some[i].end();
+                    end = visit(begin + i, from, page, at);
+                more = page.size() == page_of(some[i]) && end > from && end < some[i].end();
                 if (more) {
-                    ask_for(end, some[i].end());
+                    from = end;
+                    ask_for(from, some[i]);
                     page = std::move(db_.run().front());
                 }
             }
@@ -1039,19 +1060,26 @@ void postgres_tables::copy_content(std::int64_t from, std::int64_t to)
 
 totals postgres_tables::count_all()
 {
-    const auto found =
-        ask(query("SELECT CAST(count(DISTINCT agent_id) AS int8), "
-                  "CAST(coalesce(sum(checkpoints), 0) AS int8), "
-                  "CAST(coalesce(sum(steps), 0) AS int8), "
-                  "(SELECT count(*) FROM waymark.messages), (SELECT count(*) FROM waymark.objects) "
-                  "FROM waymark.scopes"));
+    const auto found = ask(query("SELECT CAST(count(DISTINCT agent_id) AS int8), "
+                                 "CAST(coalesce(sum(checkpoints), 0) AS int8), "
+                                 "CAST(coalesce(sum(steps), 0) AS int8) FROM waymark.scopes"));
     totals all;
     all.agents = static_cast<std::uint64_t>(found.number(0, 0));
     all.checkpoints = static_cast<std::uint64_t>(found.number(0, 1));
     all.steps = static_cast<std::uint64_t>(found.number(0, 2));
-    all.rows = all.checkpoints + all.steps + static_cast<std::uint64_t>(found.number(0, 3)) +
-               static_cast<std::uint64_t>(found.number(0, 4));
     return all;
+}
+
+std::uint64_t postgres_tables::estimate_content()
+{
+    // What the planner believes; counting would read everything.
+    const auto found =
+        ask(query("SELECT CAST(coalesce(sum(greatest(c.reltuples, 0)), 0) AS int8) FROM "
+                  "pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
+                  "WHERE n.nspname = $1 AND c.relkind = 'r' "
+                  "AND (c.relname LIKE 'messages%' OR c.relname LIKE 'objects%')")
+                .add(db_.schema()));
+    return static_cast<std::uint64_t>(found.number(0, 0));
 }
 
 } // namespace waymark::postgres

@@ -42,6 +42,7 @@ public:
     bool follows(std::uint64_t /*transaction*/) override { return false; }
     bool asks_together() const noexcept override { return true; }
     void expect(std::span<const storage::question> questions) override;
+    bool is_usable() const noexcept override { return !db_.is_in_failed_transaction(); }
 
     std::optional<storage::agent_row> find_agent(std::string_view id) override;
     std::vector<storage::agent_row> agents_after(std::string_view id, std::size_t limit) override;
@@ -101,6 +102,7 @@ public:
     void copy_content(std::int64_t from, std::int64_t to) override;
 
     storage::totals count_all() override;
+    std::uint64_t estimate_content() override;
     std::vector<std::string> check_structure() override { return {}; }
 
 private:
@@ -119,6 +121,7 @@ private:
         kind what;
         query sent;
         std::string must_change; // a checkpoint whose row has to be there
+        std::string order;       // within a kind
     };
 
     query by_agent(const char* sql, std::int64_t agent) const;
@@ -136,8 +139,10 @@ private:
     void add_questions(std::vector<const storage::question*>& questions);
     void answer(std::span<const storage::question* const> questions, std::vector<rows>& results,
                 std::size_t first);
+    using range_visitor =
+        std::function<std::int64_t(std::size_t range, std::int64_t from, const rows& found, int at)>;
     void read_ranges(const char* sql, std::int64_t agent, std::span<const storage::extent> ranges,
-                     const std::function<std::int64_t(std::size_t range, const rows& found, int at)>& visit);
+                     const range_visitor& visit);
 
     connection& db_;
     bool is_committing_ = false;

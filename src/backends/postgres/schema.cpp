@@ -100,10 +100,10 @@ constexpr std::array indices = {
     "INDEX agents_with_garbage ON waymark.agents (agent_id) WHERE has_garbage",
 };
 
-//! Format 1.
-std::string create_tables(const postgres_options& options)
+//! Format 1, all but the schema.
+std::string tables_ddl(const postgres_options& options)
 {
-    std::string sql;
+    std::string sql = "CREATE TABLE waymark.format (version int8 NOT NULL PRIMARY KEY);\n";
     for (const auto& next : tables) {
         const std::string name = std::string("waymark.") + next.name;
         const std::string storage = *next.storage == '\0' ? "" : std::string(" WITH (") + next.storage + ")";
@@ -120,22 +120,16 @@ std::string create_tables(const postgres_options& options)
     }
     for (const auto* next : indices)
         sql += std::string("CREATE ") + next + ";\n";
-    return sql;
+    sql += "INSERT INTO waymark.format (version) VALUES (" + std::to_string(format_version) + ");\n";
+    return in_schema(std::move(sql), options.schema());
 }
 
 } // namespace
 
-std::string ddl(const postgres_options& options, std::int64_t from_version)
+std::string ddl(const postgres_options& options)
 {
-    if (from_version == format_version)
-        return {};
-    return "CREATE SCHEMA IF NOT EXISTS " + quoted_name(options.schema()) + ";\n" +
-           in_schema("CREATE TABLE waymark.format (version int8 NOT NULL PRIMARY KEY);\n" +
-                         create_tables(options) + "INSERT INTO waymark.format (version) VALUES (" +
-                         std::to_string(format_version) + ");\n",
-                     options.schema());
+    return "CREATE SCHEMA IF NOT EXISTS " + quoted_name(options.schema()) + ";\n" + tables_ddl(options);
 }
-
 namespace {
 
 //! None if the tables are not there.
@@ -192,8 +186,12 @@ void prepare_schema(connection& db, const postgres_options& options)
         version = read_version(db, options);
         if (version)
             require_known(*version, options);
-        if (version != format_version)
-            db.run_script(ddl(options, version.value_or(0)));
+        if (!version) { // IF NOT EXISTS asks for the right to make schemas, whether or not it exists
+            const auto schemas =
+                db.run(query("SELECT count(*) FROM pg_catalog.pg_namespace WHERE nspname = $1")
+                           .add(options.schema()));
+            db.run_script(schemas.number(0, 0) == 0 ? ddl(options) : tables_ddl(options));
+        }
         db.run(query("COMMIT"));
     } catch (const database_error& failure) {
         if (failure.sqlstate() == "42P07")

@@ -9,8 +9,8 @@ namespace waymark::postgres {
 
 inline constexpr std::int64_t format_version = 1;
 
-//! The statements that take a database of that format to the present one; 0: an empty one.
-std::string ddl(const postgres_options& options, std::int64_t from_version = 0);
+//! The statements that make the tables.
+std::string ddl(const postgres_options& options);
 
 //! Makes sure that the tables are there and of the present format; makes them if that is allowed. Processes
 //! that do so at the same time wait for each other.

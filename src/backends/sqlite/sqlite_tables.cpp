@@ -574,9 +574,13 @@ totals sqlite_tables::count_all()
     all.agents = rows("SELECT count(DISTINCT agent) FROM scopes");
     all.checkpoints = rows("SELECT coalesce(sum(checkpoints), 0) FROM scopes");
     all.steps = rows("SELECT coalesce(sum(steps), 0) FROM scopes");
-    all.rows = all.checkpoints + all.steps + rows("SELECT count(*) FROM messages") +
-               rows("SELECT count(*) FROM objects");
     return all;
+}
+
+std::uint64_t sqlite_tables::estimate_content()
+{
+    return static_cast<std::uint64_t>(
+        db_.number("SELECT (SELECT count(*) FROM messages) + (SELECT count(*) FROM objects)"));
 }
 
 std::vector<std::string> sqlite_tables::check_structure()

@@ -75,6 +75,7 @@ public:
     void copy_content(std::int64_t from, std::int64_t to) override;
 
     storage::totals count_all() override;
+    std::uint64_t estimate_content() override;
     std::vector<std::string> check_structure() override;
 
 private:
