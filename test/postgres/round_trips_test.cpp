@@ -280,5 +280,15 @@ TEST_CASE("with prepared statements kept on the server, the promises are the sam
             postgres_options().with_schema(schemas.back()->name()).with_prepared_statements());
     });
     testing::compare_with_model(backend, 1, 300);
-    SUCCEED();
+
+    // The same statements again and again in one trip, with others between them.
+    const auto fresh = backend.make_empty();
+    for (int round = 0; round < 3; ++round) {
+        std::vector<save_request> batch;
+        for (int i = 0; i < 6; ++i)
+            batch.emplace_back(checkpoint("planner", {}, round)
+                                   .with_id(i % 2 == 0 ? "same" : "c" + std::to_string(10 * round + i)));
+        save_all(*fresh, batch);
+    }
+    CHECK(fresh->count(query("planner")) == 10);
 }

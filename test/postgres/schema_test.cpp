@@ -103,7 +103,7 @@ TEST_CASE("the printed SQL and the store make the same tables")
 {
     if (!test::postgres_for_tests())
         return;
-    for (const std::size_t partitions : {0, 16}) {
+    for (const std::size_t partitions : {0U, 16U}) {
         empty_schema by_hand("by_hand"), by_store("by_store");
         by_hand.sql.run(postgres_store::ddl(by_hand.options().with_partitions(partitions)));
         postgres_store(*test::postgres_for_tests(), by_store.options().with_partitions(partitions));

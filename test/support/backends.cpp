@@ -84,7 +84,7 @@ std::vector<testing::backend_under_test> postgres_backends()
     std::vector<testing::backend_under_test> result;
 #ifdef WAYMARK_WITH_POSTGRES
     if (const auto server = postgres_for_tests())
-        for (const std::size_t partitions : {0, 16})
+        for (const std::size_t partitions : {0U, 16U})
             result.push_back(with_place<leased_schema>(
                 partitions == 0 ? "PostgreSQL" : "PostgreSQL, 16 partitions",
                 [=] { return std::make_shared<leased_schema>(*server, partitions); },

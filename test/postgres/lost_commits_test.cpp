@@ -1,0 +1,139 @@
+//! A server that has forgotten what it committed: a standby took over that did not have it. And what is not
+//! committed yet.
+#include "../../src/storage/stored_conversation.hpp"
+#include "catch.hpp"
+#include "postgres_probe.hpp"
+
+#include <waymark/postgres_store.hpp>
+
+using namespace waymark;
+
+namespace {
+
+//! Takes a schema back to an earlier moment, behind the back of its stores.
+class time_machine {
+public:
+    explicit time_machine(const std::string& schema) : schema_(schema), sql_(*test::postgres_for_tests())
+    {
+        for (const auto* table : tables)
+            sql_.run("CREATE TEMP TABLE before_" + std::string(table) + " AS SELECT * FROM " + schema_ + "." +
+                     table);
+    }
+
+    void go_back()
+    {
+        for (const auto* table : tables) {
+            sql_.run("DELETE FROM " + schema_ + "." + table);
+            sql_.run("INSERT INTO " + schema_ + "." + table + " SELECT * FROM before_" + table);
+        }
+    }
+
+    //! As a failover does.
+    void end_connections()
+    {
+        sql_.run(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'waymark' AND "
+            "query LIKE '%COMMIT%'");
+    }
+
+private:
+    static constexpr const char* tables[] = {"agents",   "scopes",  "checkpoints",
+                                             "messages", "objects", "steps"};
+
+    std::string schema_;
+    test::server_connection sql_;
+};
+
+void add_turn(conversation& chat)
+{
+    chat.push(message::user("question " + std::to_string(chat.size())));
+}
+
+} // namespace
+
+TEST_CASE("a conversation whose messages were lost is stored again")
+{
+    if (!test::postgres_for_tests())
+        return;
+    for (const bool others_write : {false, true}) {
+        CAPTURE(others_write);
+        const test::leased_schema schema(*test::postgres_for_tests(), 0);
+        const auto options = postgres_options().with_schema(schema.name());
+        postgres_store store(*test::postgres_for_tests(), options);
+        conversation chat;
+        for (int i = 0; i < 10; ++i) {
+            add_turn(chat);
+            store.save(checkpoint("planner", chat, i));
+        }
+        time_machine server(schema.name());
+        for (int i = 10; i < 20; ++i) {
+            add_turn(chat);
+            store.save(checkpoint("planner", chat, i));
+        }
+        server.go_back();
+        if (others_write) { // and give the numbers out again
+            server.end_connections();
+            postgres_store other(*test::postgres_for_tests(), options);
+            conversation their_chat;
+            for (int i = 0; i < 30; ++i) {
+                their_chat.push(message::user("another question " + std::to_string(i)));
+                other.save(checkpoint("planner", their_chat, i));
+            }
+        }
+        add_turn(chat);
+        const checkpoint last("planner", chat, 20);
+        store.save(last);
+        CHECK(store.load_latest("planner") == last);
+        CHECK(store.verify().ok());
+    }
+}
+
+TEST_CASE("verification that is interrupted finds each damage once")
+{
+    if (!test::postgres_for_tests())
+        return;
+    const test::leased_schema schema(*test::postgres_for_tests(), 0);
+    postgres_store store(*test::postgres_for_tests(), postgres_options().with_schema(schema.name()));
+    std::vector<save_request> batch;
+    for (const std::string agent : {"a", "b"}) {
+        conversation chat;
+        for (int i = 0; i < 300; ++i) {
+            add_turn(chat);
+            batch.emplace_back(checkpoint(agent, chat, i));
+        }
+    }
+    for (const auto& outcome : store.save(batch))
+        REQUIRE(!outcome.code());
+    test::server_connection sql(*test::postgres_for_tests());
+    sql.run("UPDATE " + schema.name() + ".checkpoints SET iteration = 999 WHERE iteration = 7");
+    bool interrupted = false;
+    const auto report = store.verify([&](const verify_progress& done) {
+        if (!std::exchange(interrupted, done.checked >= 512))
+            sql.run(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'waymark'");
+    });
+    CHECK(interrupted);
+    CHECK(report.damages().size() == 2);
+    CHECK(report.checked() == 4 * 300);
+}
+
+TEST_CASE("what conversations remember of a transaction is for that one alone until it is committed")
+{
+    conversation chat;
+    add_turn(chat);
+    const detail::storage_place place{1, 2};
+    const int transaction = 0, another = 0;
+    storage::extent_list messages;
+    messages.append({1, 1});
+    const auto* prefix =
+        new storage::remembered_prefix(place, &transaction, storage::agent_row(), messages, 0, {{}});
+    detail::conversation_access::remember(chat, *prefix, 0);
+    CHECK(detail::conversation_access::find_stored(chat, place).prefix == nullptr);
+    CHECK(detail::conversation_access::find_stored(chat, place, &another).prefix == nullptr);
+    CHECK(detail::conversation_access::find_stored(chat, place, &transaction).prefix == prefix);
+    prefix->confirm();
+    CHECK(detail::conversation_access::find_stored(chat, place, &another).prefix == prefix);
+    prefix->make_void();
+    CHECK(detail::conversation_access::find_stored(chat, place, &another).prefix == nullptr);
+    detail::stored_prefix::release(prefix);
+}
