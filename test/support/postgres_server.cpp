@@ -22,6 +22,11 @@ void run_command(const std::string& command)
         throw std::runtime_error(command + " has failed: " + output);
 }
 
+bool has_program(const std::string& name)
+{
+    return std::system(("command -v " + name + " >/dev/null").c_str()) == 0; // NOLINT(concurrency-mt-unsafe)
+}
+
 namespace {
 
 //! The folder of the server's programs, as scripts/with-postgres found it.

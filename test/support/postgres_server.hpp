@@ -9,6 +9,7 @@ namespace waymark::test {
 
 //! Runs a shell command line. @throws std::runtime_error with its output if it fails.
 void run_command(const std::string& command);
+bool has_program(const std::string& name);
 
 class postgres_server {
 public:
