@@ -1,21 +1,15 @@
 #include "connection.hpp"
 
-#include "../../values/text.hpp"
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <libpq-fe.h>
-#include <limits>
 #include <poll.h>
 #include <utility>
 
 namespace waymark::postgres {
 
 namespace {
-
-// Types of parameters, as every server of this protocol numbers them.
-constexpr unsigned bool_type = 16, bytea_type = 17, int8_type = 20, text_type = 25, int8_list_type = 1016;
 
 // The server ends a statement that takes too long; this is what the network may add.
 constexpr auto network_time = std::chrono::seconds(5);
@@ -32,11 +26,6 @@ std::string trimmed(const char* message)
     return text;
 }
 
-bool starts_with(const std::string& text, std::string_view prefix)
-{
-    return text.compare(0, prefix.size(), prefix) == 0;
-}
-
 errc code_for(const std::string& sqlstate)
 {
     if (sqlstate == "40003" || sqlstate == "08007")
@@ -44,7 +33,7 @@ errc code_for(const std::string& sqlstate)
     if (sqlstate == "40001" || sqlstate == "40P01" || sqlstate == "55P03" || sqlstate == "57014" ||
         sqlstate == "23505")
         return errc::busy;
-    if (starts_with(sqlstate, "08") || starts_with(sqlstate, "57P") || sqlstate == "53300" ||
+    if (sqlstate.starts_with("08") || sqlstate.starts_with("57P") || sqlstate == "53300" ||
         sqlstate == "25006")
         return errc::unavailable;
     if (sqlstate == "XX001" || sqlstate == "XX002")
@@ -60,101 +49,13 @@ std::string_view remedy_for(const std::string& sqlstate)
     if (sqlstate == "57014")
         return "; it took longer than the statement time-out, perhaps waiting for another writer";
     if (sqlstate == "42501")
-        return "; grant the role what docs/choosing-a-store.md lists";
+        return "; grant the role what docs/postgres.md lists";
     if (sqlstate == "25006")
         return "; the server only reads: name the primary, or all hosts, in the connection string";
     return "";
 }
 
 } // namespace
-
-// Settings
-
-connection_settings::connection_settings(const std::string& conninfo, std::string schema,
-                                         std::chrono::milliseconds connect_timeout,
-                                         std::chrono::milliseconds answer_timeout, bool names_statements)
-    : schema_(std::move(schema)), answer_timeout_(answer_timeout), names_statements_(names_statements)
-{
-    const std::unique_ptr<PQconninfoOption, void (*)(PQconninfoOption*)> parsed(
-        conninfo.find('\0') == std::string::npos ? PQconninfoParse(conninfo.c_str(), nullptr) : nullptr,
-        PQconninfoFree);
-    if (!parsed)
-        throw error(errc::invalid_argument,
-                    "the connection string cannot be read (it is not shown, since it may hold a password); "
-                    "write postgresql://user@host/database, or words like host=… dbname=… user=…");
-    // What is not said. Half-open connections are noticed by the system's probes while nobody waits.
-    words_ = {{"client_encoding", "UTF8"},
-              {"fallback_application_name", "waymark"},
-              {"target_session_attrs", "read-write"},
-              {"connect_timeout", std::to_string(std::max<std::int64_t>(
-                                      std::chrono::ceil<std::chrono::seconds>(connect_timeout).count(), 2))},
-              {"keepalives_idle", "15"},
-              {"keepalives_interval", "5"},
-              {"keepalives_count", "3"}};
-    for (const auto* word = parsed.get(); word->keyword != nullptr; ++word) {
-        if (word->val == nullptr || std::string_view(word->keyword) == "client_encoding")
-            continue;
-        std::erase_if(words_, [&](const auto& known) { return known.first == word->keyword; });
-        words_.emplace_back(word->keyword, word->val);
-        if (std::string_view(word->dispchar).find('*') != std::string_view::npos && *word->val != '\0')
-            secrets_.emplace_back(word->val);
-    }
-}
-
-namespace {
-
-//! The words as libpq wants them.
-struct word_lists {
-    explicit word_lists(const connection_settings& settings)
-    {
-        for (const auto& [name, value] : settings.words()) {
-            names.push_back(name.c_str());
-            values.push_back(value.c_str());
-        }
-        names.push_back(nullptr);
-        values.push_back(nullptr);
-    }
-
-    std::vector<const char*> names;
-    std::vector<const char*> values;
-};
-
-} // namespace
-
-bool connection_settings::are_refused() const
-{
-    // Of several hosts, another one may be about to take over.
-    for (const auto& [name, value] : words_)
-        if ((name == "host" || name == "hostaddr") && value.find(',') != std::string::npos)
-            return false;
-    const word_lists words(*this);
-    return PQpingParams(words.names.data(), words.values.data(), 0) == PQPING_OK;
-}
-
-std::string connection_settings::without_secrets(std::string message) const
-{
-    for (const auto& secret : secrets_)
-        for (auto at = message.find(secret); at != std::string::npos; at = message.find(secret, at + 3))
-            message.replace(at, secret.size(), "***");
-    return message;
-}
-
-std::string quoted_name(std::string_view name)
-{
-    std::string result = "\"";
-    for (const char next : name)
-        result.append(next == '"' ? 2 : 1, next);
-    return result + '"';
-}
-
-std::string in_schema(std::string sql, std::string_view schema)
-{
-    constexpr std::string_view here = "waymark.";
-    const auto there = quoted_name(schema) + '.';
-    for (auto at = sql.find(here); at != std::string::npos; at = sql.find(here, at + there.size()))
-        sql.replace(at, here.size(), there);
-    return sql;
-}
 
 // Errors
 
@@ -175,136 +76,11 @@ bool database_error::is_transient() const noexcept
            sqlstate_ == "40P01" || sqlstate_ == "23505";
 }
 
-// Statements
-
-query& query::append(unsigned type, std::string_view bytes)
-{
-    if (bytes.size() > static_cast<std::size_t>(std::numeric_limits<int>::max()))
-        throw error(errc::invalid_argument, "a value is too long for the database");
-    parameters_.push_back({type, buffer_.size(), static_cast<int>(bytes.size())});
-    buffer_ += bytes;
-    return *this;
-}
-
-namespace {
-
-//! In the order of the network.
-template <class Number>
-std::string bytes_of(Number number)
-{
-    std::string bytes(sizeof number, '\0');
-    auto left = static_cast<std::uint64_t>(number);
-    for (auto at = bytes.rbegin(); at != bytes.rend(); ++at, left >>= 8)
-        *at = static_cast<char>(left & 0xff);
-    return bytes;
-}
-
-} // namespace
-
-query& query::add(std::int64_t number)
-{
-    return append(int8_type, bytes_of(number));
-}
-
-query& query::add_list(std::span<const std::int64_t> numbers)
-{
-    // One dimension, no nulls, the type, how many, counted from 1.
-    auto list = bytes_of(std::int32_t{1}) + bytes_of(std::int32_t{0}) + bytes_of(std::int32_t{int8_type}) +
-                bytes_of(static_cast<std::int32_t>(numbers.size())) + bytes_of(std::int32_t{1});
-    for (const auto number : numbers)
-        list += bytes_of(std::int32_t{8}) + bytes_of(number);
-    return append(int8_list_type, list);
-}
-
-query& query::add_flag(bool flag)
-{
-    return append(bool_type, std::string_view(flag ? "\1" : "\0", 1));
-}
-
-query& query::add(std::string_view text)
-{
-    return append(text_type, text);
-}
-
-query& query::add(const std::optional<std::string>& text)
-{
-    if (text)
-        return add(*text);
-    parameters_.push_back({text_type, 0, -1});
-    return *this;
-}
-
-query& query::add_bytes(std::string_view bytes)
-{
-    return append(bytea_type, bytes);
-}
-
-query& query::add_bytes(const std::optional<std::string>& bytes)
-{
-    if (bytes)
-        return add_bytes(std::string_view(*bytes));
-    parameters_.push_back({bytea_type, 0, -1});
-    return *this;
-}
-
-// Results
-
-void rows::clear::operator()(pg_result* result) const noexcept
-{
-    PQclear(result);
-}
-
-int rows::size() const noexcept
-{
-    return PQntuples(result_.get());
-}
-
-std::int64_t rows::number(int row, int column) const
-{
-    const auto* bytes = reinterpret_cast<const unsigned char*>(PQgetvalue(result_.get(), row, column));
-    if (PQgetlength(result_.get(), row, column) != 8)
-        throw error(errc::corrupt, "a column of the database has another type than it should have");
-    std::uint64_t result = 0;
-    for (int i = 0; i < 8; ++i)
-        result = result << 8 | bytes[i];
-    return static_cast<std::int64_t>(result);
-}
-
-bool rows::flag(int row, int column) const
-{
-    return PQgetlength(result_.get(), row, column) == 1 && *PQgetvalue(result_.get(), row, column) != 0;
-}
-
-std::string rows::text(int row, int column) const
-{
-    return {PQgetvalue(result_.get(), row, column),
-            static_cast<std::size_t>(PQgetlength(result_.get(), row, column))};
-}
-
-std::optional<std::string> rows::optional_text(int row, int column) const
-{
-    return PQgetisnull(result_.get(), row, column) != 0 ? std::nullopt : std::optional(text(row, column));
-}
-
-std::int64_t rows::changes() const
-{
-    const std::string count = PQcmdTuples(result_.get());
-    return count.empty() ? 0 : std::stoll(count);
-}
-
-std::string_view rows::tag() const
-{
-    return PQcmdStatus(result_.get());
-}
-
 // The connection
 
-connection::connection(const connection_settings& settings) : settings_(settings)
+connection::connection(const connection_settings& settings)
+    : settings_(settings), connection_(settings.connect())
 {
-    const word_lists words(settings);
-    connection_ = PQconnectdbParams(words.names.data(), words.values.data(), 0);
-    if (connection_ == nullptr)
-        throw std::bad_alloc();
     if (PQstatus(connection_) != CONNECTION_OK) {
         const auto why = settings.without_secrets(trimmed(PQerrorMessage(connection_)));
         PQfinish(connection_);

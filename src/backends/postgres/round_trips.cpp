@@ -1,0 +1,285 @@
+//! What goes to the server together: the beginning, questions that are known, writes, the commit.
+#include "../../values/text.hpp"
+#include "postgres_tables.hpp"
+#include "row_columns.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace waymark::postgres {
+
+using namespace storage;
+
+// The transaction
+
+postgres_tables::postgres_tables(connection& db, mode purpose, const transaction_settings& settings,
+                                 const access& about)
+    : db_(db)
+{
+    db_.add(query(purpose == mode::write ? "BEGIN ISOLATION LEVEL READ COMMITTED"
+                                         : "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"));
+    // For this transaction only: behind a pooler, the next one may be someone else's. Settings that a server
+    // does not have are left alone. A server may be told to be more durable than "on", never less.
+    db_.add(
+        query("SELECT set_config('statement_timeout', $1, true), "
+              "CASE WHEN current_setting('idle_in_transaction_session_timeout', true) IS NOT NULL THEN "
+              "set_config('idle_in_transaction_session_timeout', $1, true) END, "
+              "CASE WHEN current_setting('plan_cache_mode', true) IS NOT NULL THEN "
+              "set_config('plan_cache_mode', 'force_generic_plan', true) END, "
+              "CASE WHEN $2 = 'off' OR current_setting('synchronous_commit', true) <> 'remote_apply' THEN "
+              "set_config('synchronous_commit', $2, true) END")
+            .add(std::to_string(settings.statement_timeout.count()))
+            .add(std::string_view(settings.synchronous_commit)));
+    const std::set<std::string> agents(about.agents.begin(), about.agents.end()); // in order: no deadlocks
+    for (const auto& id : agents)
+        db_.add(query(purpose == mode::write ? AGENT_COLUMNS "WHERE agent_id = $1 FOR UPDATE"
+                                             : AGENT_COLUMNS "WHERE agent_id = $1")
+                    .add(id));
+    std::vector<const question*> questions;
+    for (const auto& next : about.questions)
+        questions.push_back(&next);
+    add_questions(questions);
+    auto results = db_.run();
+    std::size_t at = 2;
+    for (const auto& id : agents)
+        remember(first_of(results.at(at++), read_agent), id);
+    answer(questions, results, at);
+}
+
+void postgres_tables::commit()
+{
+    // Rows that have to be there are looked at while everything can still be undone.
+    if (std::any_of(pending_.begin(), pending_.end(),
+                    [](const auto& next) { return !next.must_change.empty(); }))
+        end_trip(begin_trip());
+    begin_trip();
+    db_.add(query("COMMIT"));
+    is_committing_ = true;
+    try {
+        const auto results = db_.run();
+        // A wait for the synchronous standby that was cancelled looks like success, but for a warning: what
+        // is committed here may be missing there.
+        for (const auto& warning : db_.warnings())
+            if (warning == "01000" || warning == "57P01")
+                throw error(errc::outcome_unknown, "PostgreSQL has committed and warned that the standby may "
+                                                   "not have it");
+        if (results.back().tag() != "COMMIT") {
+            is_committing_ = false;
+            throw error(errc::io, "PostgreSQL has undone the transaction after an earlier error");
+        }
+    } catch (const database_error& failure) {
+        if (failure.is_connection_lost() || failure.code() == errc::outcome_unknown)
+            throw error(errc::outcome_unknown, failure.details().message());
+        is_committing_ = false;
+        throw;
+    }
+}
+
+rows postgres_tables::ask(query next)
+{
+    const auto writes = begin_trip();
+    db_.add(std::move(next));
+    return std::move(end_trip(writes).front());
+}
+
+//! Adds what was written. Returns for each write the checkpoint that it must change, if there is one.
+std::vector<std::string> postgres_tables::begin_trip()
+{
+    // Statements of one kind behind each other are parsed once.
+    auto sent = std::exchange(pending_, {});
+    for (auto begin = sent.begin(); begin != sent.end();) {
+        const auto end =
+            std::find_if(begin, sent.end(), [](const auto& next) { return next.what == kind::in_order; });
+        std::stable_sort(begin, end, [](const auto& a, const auto& b) {
+            return std::tie(a.what, a.order) < std::tie(b.what, b.order);
+        });
+        begin = end == sent.end() ? end : std::next(end);
+    }
+    std::vector<std::string> must_change;
+    for (auto& next : sent) {
+        db_.add(std::move(next.sent));
+        must_change.push_back(std::move(next.must_change));
+    }
+    return must_change;
+}
+
+//! Returns the answers to what was added since.
+std::vector<rows> postgres_tables::end_trip(const std::vector<std::string>& must_change)
+{
+    auto results = db_.run();
+    for (std::size_t i = 0; i < must_change.size(); ++i)
+        if (!must_change[i].empty() && results.at(i).changes() != 1)
+            throw error(errc::corrupt,
+                        "the row of checkpoint " + detail::quoted(must_change[i]) + " cannot be found again");
+    results.erase(results.begin(), results.begin() + static_cast<std::ptrdiff_t>(must_change.size()));
+    return results;
+}
+
+void postgres_tables::write(kind what, query next, std::string must_change)
+{
+    pending_.push_back({what, std::move(next), std::move(must_change), {}});
+}
+
+const std::string& postgres_tables::id_of(std::int64_t agent) const
+{
+    const auto known = ids_.find(agent);
+    if (known == ids_.end())
+        throw std::logic_error("the row of agent " + std::to_string(agent) +
+                               " was not read in this transaction");
+    return known->second;
+}
+
+query postgres_tables::by_agent(const char* sql, std::int64_t agent) const
+{
+    query result(sql);
+    result.add(id_of(agent)).add(agent);
+    return result;
+}
+
+// Asking together
+
+void postgres_tables::add_questions(std::vector<const question*>& questions)
+{
+    // An agent that does not exist has nothing, and a list without end is read page by page.
+    constexpr std::size_t most_ranges = 256;
+    std::erase_if(questions, [&](const question* next) {
+        const auto agent = agents_.find(next->agent_id);
+        if (next->about == question::kind::messages &&
+            (agent == agents_.end() || next->ranges.empty() || next->ranges.size() > most_ranges))
+            return true;
+        return agent != agents_.end() && !agent->second;
+    });
+    std::stable_sort(questions.begin(), questions.end(),
+                     [](const question* a, const question* b) { return a->about < b->about; });
+    for (const auto* next : questions) {
+        switch (next->about) {
+        case question::kind::scope:
+            db_.add(
+                query(SCOPE_COLUMNS OF_AGENT_WITH_ID "AND scope = $2").add(next->agent_id).add(next->scope));
+            break;
+        case question::kind::scope_count:
+            db_.add(query("SELECT count(*) FROM waymark.scopes " OF_AGENT_WITH_ID).add(next->agent_id));
+            break;
+        case question::kind::checkpoint:
+            db_.add(query(CHECKPOINT_COLUMNS OF_AGENT_WITH_ID "AND id = $3 AND scope = $2")
+                        .add(next->agent_id)
+                        .add(next->scope)
+                        .add(next->id));
+            break;
+        case question::kind::head:
+            db_.add(query(CHECKPOINT_COLUMNS OF_AGENT_WITH_ID
+                          "AND sequence = (SELECT head FROM waymark.scopes " OF_AGENT_WITH_ID
+                          "AND scope = $2)")
+                        .add(next->agent_id)
+                        .add(next->scope));
+            break;
+        case question::kind::at:
+            db_.add(query(CHECKPOINT_COLUMNS OF_AGENT_WITH_ID "AND sequence = $2")
+                        .add(next->agent_id)
+                        .add(next->number));
+            break;
+        case question::kind::step:
+            db_.add(query(STEP_COLUMNS OF_AGENT_WITH_ID "AND scope = $2 AND key = $3")
+                        .add(next->agent_id)
+                        .add(next->scope)
+                        .add(next->id));
+            break;
+        case question::kind::object:
+            db_.add(query("SELECT number FROM waymark.objects " OF_AGENT_WITH_ID
+                          "AND hash = $2 ORDER BY number DESC LIMIT 1")
+                        .add(next->agent_id)
+                        .add_bytes(next->id));
+            break;
+        case question::kind::objects:
+            db_.add(query(OBJECT_COLUMNS OF_AGENT_WITH_ID "AND number = ANY ($2)")
+                        .add(next->agent_id)
+                        .add_list(next->numbers));
+            break;
+        case question::kind::messages:
+            for (const auto& range : next->ranges)
+                db_.add(by_agent(messages_in_range, agents_.find(next->agent_id)->second->number)
+                            .add(range.first)
+                            .add(range.end())
+                            .add(page_of(range)));
+            break;
+        }
+    }
+}
+
+void postgres_tables::answer(std::span<const question* const> questions, std::vector<rows>& results,
+                             std::size_t first)
+{
+    for (const auto* next : questions) {
+        const auto& found = results.at(first++);
+        const auto known = agents_.find(next->agent_id);
+        if (known == agents_.end() || !known->second)
+            continue;
+        const auto agent = known->second->number;
+        switch (next->about) {
+        case question::kind::scope:
+            scopes_[{agent, next->scope}] = first_of(found, read_scope);
+            break;
+        case question::kind::scope_count:
+            scope_counts_[agent] = found.number(0, 0);
+            break;
+        case question::kind::checkpoint:
+            remember(agent, next->scope, next->id, first_of(found, read_checkpoint));
+            break;
+        case question::kind::head:
+            if (auto row = first_of(found, read_checkpoint)) {
+                const auto sequence = row->sequence;
+                by_sequence_[{agent, sequence}] = std::move(row);
+            }
+            break;
+        case question::kind::at:
+            by_sequence_[{agent, next->number}] = first_of(found, read_checkpoint);
+            break;
+        case question::kind::step:
+            steps_[{agent, next->scope, next->id}] = first_of(found, read_step);
+            break;
+        case question::kind::object:
+            object_numbers_[{agent, next->id}] =
+                found.size() > 0 ? std::optional(found.number(0, 0)) : std::nullopt;
+            break;
+        case question::kind::objects:
+            for (const auto number : next->numbers)
+                objects_.try_emplace({agent, number}, std::nullopt);
+            for (auto& row : all_of(found, read_object)) {
+                const auto number = row.number;
+                objects_[{agent, number}] = std::move(row);
+            }
+            break;
+        case question::kind::messages: {
+            read_ahead ahead{agent, next->ranges, {}};
+            bool is_whole = true;
+            for (std::size_t i = 0; i < next->ranges.size(); ++i) {
+                const auto& page = i == 0 ? found : results.at(first++);
+                is_whole = is_whole && page.size() < page_of(next->ranges[i]);
+                for (int row = 0; row < page.size(); ++row) {
+                    message_row message{agent, page.number(row, 0), page.text(row, 1), page.text(row, 2)};
+                    if (message.first + message.count() > next->ranges[i].first)
+                        ahead.found.emplace_back(i, std::move(message));
+                }
+            }
+            if (is_whole)
+                messages_.push_back(std::move(ahead));
+            break;
+        }
+        }
+    }
+}
+
+void postgres_tables::expect(std::span<const question> wanted)
+{
+    std::vector<const question*> questions;
+    for (const auto& next : wanted)
+        questions.push_back(&next);
+    const auto writes = begin_trip();
+    add_questions(questions);
+    if (questions.empty() && writes.empty())
+        return;
+    auto results = end_trip(writes);
+    answer(questions, results, 0);
+}
+
+} // namespace waymark::postgres
