@@ -15,7 +15,7 @@ enum class errc {
     conflict,             //!< `create_only` or `expect_head` did not hold, or an id is ambiguous
     corrupt,              //!< stored data is damaged; nothing is guessed
     busy,                 //!< another process or connection holds the store for too long
-    unavailable,          //!< the database server cannot be reached; nothing was written
+    unavailable,          //!< the database server cannot be reached; a save has written nothing
     closed,               //!< the store has been closed
     overloaded,           //!< the queue and its waiting room are full; nothing was queued
     unsupported_format,   //!< written by a newer version of the library; left untouched

@@ -62,7 +62,8 @@ public:
     std::uint64_t number()
     {
         const std::lock_guard lock(number_mutex);
-        if (std::exchange(generation, database->generation()) != database->generation() || known_number == 0)
+        const auto present = database->generation();
+        if (std::exchange(generation, present) != present || known_number == 0)
             known_number = next_store_number();
         return known_number;
     }
@@ -87,21 +88,25 @@ public:
                            const database::undone_callback& undone = {})
     {
         constexpr int most_attempts = 10;
-        const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+        constexpr auto longest = std::chrono::seconds(30);
         std::optional<error> unknown;
+        std::chrono::steady_clock::time_point end;
         for (int attempt = 0;
-             attempt == 0 || (attempt < most_attempts && std::chrono::steady_clock::now() < end); ++attempt) {
+             attempt < 2 || (attempt < most_attempts && std::chrono::steady_clock::now() < end); ++attempt) {
             try {
                 return database->write(about, body, undone);
             } catch (const error& failure) {
-                if (failure.code() == errc::outcome_unknown)
+                if (failure.code() == errc::outcome_unknown) {
+                    if (!unknown)
+                        end = std::chrono::steady_clock::now() + longest;
                     unknown = failure;
-                else if (unknown)
+                } else if (unknown) {
                     throw error(errc::outcome_unknown,
                                 unknown->details().message() +
                                     "; looking it up failed: " + failure.details().message());
-                else
+                } else {
                     throw;
+                }
             }
         }
         throw *unknown;

@@ -3,8 +3,12 @@
 #include "../../src/storage/stored_conversation.hpp"
 #include "catch.hpp"
 #include "postgres_probe.hpp"
+#include "postgres_proxy.hpp"
+#include "temporary_folder.hpp"
 
 #include <waymark/postgres_store.hpp>
+
+#include <cstdlib>
 
 using namespace waymark;
 
@@ -13,7 +17,9 @@ namespace {
 //! Takes a schema back to an earlier moment, behind the back of its stores.
 class time_machine {
 public:
-    explicit time_machine(const std::string& schema) : schema_(schema), sql_(*test::postgres_for_tests())
+    //! `name` is the application_name of the stores whose connections it ends.
+    time_machine(std::string schema, std::string name)
+        : schema_(std::move(schema)), name_(std::move(name)), sql_(*test::postgres_for_tests())
     {
         for (const auto* table : tables)
             sql_.run("CREATE TEMP TABLE before_" + std::string(table) + " AS SELECT * FROM " + schema_ + "." +
@@ -31,9 +37,8 @@ public:
     //! As a failover does.
     void end_connections()
     {
-        sql_.run(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'waymark' AND "
-            "query LIKE '%COMMIT%'");
+        sql_.run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = '" + name_ +
+                 "'");
     }
 
 private:
@@ -41,8 +46,15 @@ private:
                                              "messages", "objects", "steps"};
 
     std::string schema_;
+    std::string name_;
     test::server_connection sql_;
 };
+
+//! Connections that can be told from those of tests that run beside this one.
+std::string conninfo_named(const std::string& name)
+{
+    return *test::postgres_for_tests() + "&application_name=" + name;
+}
 
 void add_turn(conversation& chat)
 {
@@ -59,13 +71,13 @@ TEST_CASE("a conversation whose messages were lost is stored again")
         CAPTURE(others_write);
         const test::leased_schema schema(*test::postgres_for_tests(), 0);
         const auto options = postgres_options().with_schema(schema.name());
-        postgres_store store(*test::postgres_for_tests(), options);
+        postgres_store store(conninfo_named("forgetful"), options);
         conversation chat;
         for (int i = 0; i < 10; ++i) {
             add_turn(chat);
             store.save(checkpoint("planner", chat, i));
         }
-        time_machine server(schema.name());
+        time_machine server(schema.name(), "forgetful");
         for (int i = 10; i < 20; ++i) {
             add_turn(chat);
             store.save(checkpoint("planner", chat, i));
@@ -88,12 +100,47 @@ TEST_CASE("a conversation whose messages were lost is stored again")
     }
 }
 
+TEST_CASE("a commit that is lost together with those before it is made again")
+{
+    if (!test::postgres_for_tests())
+        return;
+    const test::temporary_folder folder;
+    const test::leased_schema schema(*test::postgres_for_tests(), 0);
+    const auto options = postgres_options().with_schema(schema.name());
+    test::postgres_proxy proxy(folder.path(), std::getenv("WAYMARK_POSTGRES_FOLDER"));
+    postgres_store store(proxy.conninfo(), options);
+    conversation chat;
+    for (int i = 0; i < 5; ++i) {
+        add_turn(chat);
+        store.save(checkpoint("planner", chat, i));
+    }
+    time_machine server(schema.name(), "nobody");
+    for (int i = 5; i < 10; ++i) {
+        add_turn(chat);
+        store.save(checkpoint("planner", chat, i));
+    }
+    proxy.fail_next_commit(test::postgres_proxy::fault::cut_after, [&] {
+        server.go_back();
+        postgres_store other(*test::postgres_for_tests(), options);
+        conversation their_chat;
+        for (int i = 0; i < 20; ++i) {
+            their_chat.push(message::user("another question " + std::to_string(i)));
+            other.save(checkpoint("planner", their_chat, i));
+        }
+    });
+    add_turn(chat);
+    const checkpoint last("planner", chat, 10);
+    store.save(last);
+    CHECK(store.load_latest("planner") == last);
+    CHECK(store.verify().ok());
+}
+
 TEST_CASE("verification that is interrupted finds each damage once")
 {
     if (!test::postgres_for_tests())
         return;
     const test::leased_schema schema(*test::postgres_for_tests(), 0);
-    postgres_store store(*test::postgres_for_tests(), postgres_options().with_schema(schema.name()));
+    postgres_store store(conninfo_named("interrupted"), postgres_options().with_schema(schema.name()));
     std::vector<save_request> batch;
     for (const std::string agent : {"a", "b"}) {
         conversation chat;
@@ -109,8 +156,8 @@ TEST_CASE("verification that is interrupted finds each damage once")
     bool interrupted = false;
     const auto report = store.verify([&](const verify_progress& done) {
         if (!std::exchange(interrupted, done.checked >= 512))
-            sql.run(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'waymark'");
+            sql.run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = "
+                    "'interrupted'");
     });
     CHECK(interrupted);
     CHECK(report.damages().size() == 2);

@@ -68,7 +68,7 @@ TEST_CASE("behind pgbouncer in transaction mode, the promises are the same")
     if (!test::postgres_for_tests())
         return;
     if (!std::filesystem::exists(pgbouncer)) {
-        std::cout << "skipped: there is no pgbouncer\n";
+        std::cout << "this test is skipped: there is no pgbouncer\n";
         return;
     }
     const pooler between;

@@ -247,7 +247,8 @@ TEST_CASE("an async_store writes on several connections and keeps the order of e
         return;
     counted_server server;
     const auto backend =
-        std::make_shared<postgres_store>(*test::postgres_for_tests(), server.options().with_write_lanes(4));
+        std::make_shared<postgres_store>(*test::postgres_for_tests() + "&application_name=several_lanes",
+                                         server.options().with_write_lanes(4));
     CHECK(backend->write_lanes() == 4);
     asio::thread_pool pool(1);
     async_store store(pool.get_executor(), backend);
@@ -265,7 +266,7 @@ TEST_CASE("an async_store writes on several connections and keeps the order of e
         for (int number = 0; number < turns; ++number)
             CHECK(list[static_cast<std::size_t>(number)].iteration() == number);
     }
-    CHECK(sql.number("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'waymark'") >= 2);
+    CHECK(sql.number("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'several_lanes'") >= 2);
 }
 
 TEST_CASE("with prepared statements kept on the server, the promises are the same")

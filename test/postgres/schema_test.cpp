@@ -6,6 +6,9 @@
 
 #include <waymark/postgres_store.hpp>
 
+#include <asio/io_context.hpp>
+#include <asio/ip/tcp.hpp>
+
 #include <iostream>
 #include <thread>
 
@@ -227,10 +230,14 @@ TEST_CASE("TLS is what sslmode says")
     if (!test::postgres_for_tests())
         return;
     if (!test::has_program("openssl")) {
-        std::cout << "skipped: there is no openssl to make certificates with\n";
+        std::cout << "this test is skipped: there is no openssl to make certificates with\n";
         return;
     }
     const test::temporary_folder folder, keys;
+    asio::io_context io;
+    const auto port = std::to_string(asio::ip::tcp::acceptor(io, {asio::ip::address_v4::loopback(), 0})
+                                         .local_endpoint()
+                                         .port()); // a free one
     for (const std::string name : {"server", "other"})
         test::run_command("openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost "
                           "-addext subjectAltName=DNS:localhost -keyout " +
@@ -241,19 +248,20 @@ TEST_CASE("TLS is what sslmode says")
                       " && chmod 600 " + (folder.path() / "server.key").native() + " && (chown postgres " +
                       (folder.path() / "server.key").native() + " || true)");
     postgres_server server({folder.path(),
-                            {"listen_addresses = '127.0.0.1'", "port = 54329", "ssl = on",
+                            {"listen_addresses = '127.0.0.1'", "port = " + port, "ssl = on",
                              "ssl_cert_file = '" + (keys.path() / "server.crt").native() + "'",
                              "ssl_key_file = '" + (folder.path() / "server.key").native() + "'"},
                             ""});
     const auto over_tls = [&](const std::string& root) {
-        return "host=localhost hostaddr=127.0.0.1 port=54329 user=waymark dbname=postgres "
+        return "host=localhost hostaddr=127.0.0.1 port=" + port +
+               " user=waymark dbname=postgres "
                "sslmode=verify-full "
                "sslrootcert=" +
                (keys.path() / (root + ".crt")).native();
     };
     postgres_store store(over_tls("server"), postgres_options().with_retry_for(0ms));
     store.save(checkpoint("planner"));
-    test::server_connection sql(server.conninfo("port=54329"));
+    test::server_connection sql(server.conninfo("port=" + port + ""));
     CHECK(sql.number("SELECT count(*) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE ssl AND "
                      "application_name = 'waymark'") == 1);
     const auto message =

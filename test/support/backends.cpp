@@ -93,7 +93,7 @@ std::vector<testing::backend_under_test> postgres_backends()
                                                             postgres_options().with_schema(schema.name()));
                 }));
 #else
-    std::cout << "skipped: built without libpq\n";
+    std::cout << "this test is skipped: built without libpq\n";
 #endif
     return result;
 }

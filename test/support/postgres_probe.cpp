@@ -13,7 +13,8 @@ std::optional<std::string> postgres_for_tests()
 {
     if (const auto* conninfo = std::getenv("WAYMARK_POSTGRES"))
         return conninfo;
-    std::cout << "skipped: there is no PostgreSQL server for tests; run them with scripts/with-postgres\n";
+    std::cout << "this test is skipped: there is no PostgreSQL server for tests; run them with "
+                 "scripts/with-postgres\n";
     return std::nullopt;
 }
 

@@ -97,7 +97,14 @@ void postgres_server::configure() const
 
 void postgres_server::start()
 {
-    run("pg_ctl start -w -t 60 -D " + data().native() + " -l " + (how_.folder / "log").native());
+    try {
+        run("pg_ctl start -w -t 60 -D " + data().native() + " -l " + (how_.folder / "log").native());
+    } catch (...) {
+        std::system(
+            (how_.run_in + " " + as_user() + programs() + "/pg_ctl stop -m immediate -D " + data().native())
+                .c_str()); // what may have started after all
+        throw;
+    }
     is_running_ = true;
 }
 

@@ -10,7 +10,7 @@ namespace waymark::postgres {
 
 namespace {
 
-constexpr std::size_t most_idle = 16;
+constexpr std::size_t idle_for_loads = 12;
 constexpr const char* read_only = "25006"; // another host may be the primary now
 
 transaction_settings settings_of(const postgres_options& options)
@@ -86,7 +86,7 @@ std::unique_ptr<connection> postgres_database::take()
 void postgres_database::give_back(std::unique_ptr<connection> used)
 {
     const std::lock_guard lock(mutex_);
-    if (idle_.size() < most_idle)
+    if (idle_.size() < options_.write_lanes() + idle_for_loads)
         idle_.push_back(std::move(used));
 }
 
@@ -127,6 +127,8 @@ void postgres_database::repeat(const std::function<void(connection&)>& transacti
         } catch (...) {
             if (db && db->roll_back())
                 give_back(std::move(db));
+            else
+                drop_idle(); // lost, perhaps in the middle of a commit
             throw;
         }
     }

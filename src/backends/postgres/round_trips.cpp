@@ -19,12 +19,14 @@ postgres_tables::postgres_tables(connection& db, mode purpose, const transaction
     db_.add(query(purpose == mode::write ? "BEGIN ISOLATION LEVEL READ COMMITTED"
                                          : "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"));
     // For this transaction only: behind a pooler, the next one may be someone else's. Settings that a server
-    // does not have are left alone. A server may be told to be more durable than "on", never less.
+    // does not have are left alone, and Citus wants to see parameters when it plans. A server may be told to
+    // be more durable than "on", never less.
     db_.add(
         query("SELECT set_config('statement_timeout', $1, true), "
               "CASE WHEN current_setting('idle_in_transaction_session_timeout', true) IS NOT NULL THEN "
               "set_config('idle_in_transaction_session_timeout', $1, true) END, "
-              "CASE WHEN current_setting('plan_cache_mode', true) IS NOT NULL THEN "
+              "CASE WHEN current_setting('plan_cache_mode', true) IS NOT NULL AND "
+              "current_setting('citus.shard_count', true) IS NULL THEN "
               "set_config('plan_cache_mode', 'force_generic_plan', true) END, "
               "CASE WHEN $2 = 'off' OR current_setting('synchronous_commit', true) <> 'remote_apply' THEN "
               "set_config('synchronous_commit', $2, true) END")
