@@ -222,7 +222,7 @@ void connection::wait(short events, std::chrono::steady_clock::time_point& deadl
     pollfd watched{PQsocket(connection_), events, 0};
     const auto ready = ::poll(&watched, 1, static_cast<int>(std::min<std::int64_t>(left.count(), 60'000)));
     if (ready < 0 && errno != EINTR)
-        lose(std::strerror(errno));
+        lose(std::error_code(errno, std::system_category()).message());
     if (ready > 0)
         deadline = answer_deadline(); // something moves
     if (ready > 0 && (watched.revents & (POLLIN | POLLERR | POLLHUP)) != 0 &&
@@ -328,7 +328,8 @@ void connection::send()
     std::size_t unsent = 0;
     for (const auto& next : queries) {
         enqueue(next);
-        if ((unsent += next.bytes()) > most_unsent) {
+        unsent += next.bytes();
+        if (unsent > most_unsent) {
             wait_until_sent();
             unsent = 0;
         }

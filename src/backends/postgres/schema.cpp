@@ -113,10 +113,13 @@ std::string tables_ddl(const postgres_options& options)
             continue;
         }
         sql += " PARTITION BY HASH (agent_id);\n";
-        for (std::size_t i = 0; i < options.partitions(); ++i)
-            sql += "CREATE TABLE " + name + "_" + std::to_string(i) + " PARTITION OF " + name +
-                   " FOR VALUES WITH (MODULUS " + std::to_string(options.partitions()) + ", REMAINDER " +
-                   std::to_string(i) + ")" + storage + ";\n";
+        const auto modulus = std::to_string(options.partitions());
+        for (std::size_t i = 0; i < options.partitions(); ++i) {
+            const auto number = std::to_string(i);
+            sql.append("CREATE TABLE ").append(name).append("_").append(number);
+            sql.append(" PARTITION OF ").append(name).append(" FOR VALUES WITH (MODULUS ").append(modulus);
+            sql.append(", REMAINDER ").append(number).append(")").append(storage).append(";\n");
+        }
     }
     for (const auto* next : indices)
         sql += std::string("CREATE ") + next + ";\n";
