@@ -49,6 +49,8 @@ public:
             std::fclose(output_);
     }
 
+    pid_t id() const noexcept { return id_; }
+
     //! False at the end of the output.
     bool read_line(std::string& line)
     {
