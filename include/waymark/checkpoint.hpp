@@ -35,8 +35,8 @@ private:
     std::string id_;
 };
 
-//! A random (version 4) UUID in its usual form, drawn from the system's entropy, so that processes which
-//! share a fork do not share ids.
+//! A UUID of version 7 in its usual form: the time in milliseconds, and 74 bits of the system's entropy, so
+//! that processes which share a fork do not share ids. Nothing depends on the order of ids; see `sequence`.
 std::string random_id();
 
 //! What an agent knows at one point. Cheap to copy: conversation and state are shared between copies.

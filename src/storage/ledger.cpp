@@ -46,6 +46,8 @@ void ledger::begin(tables& in)
         agents_.clear();
         scopes_.clear();
     }
+    changed_agents_.clear();
+    changed_scopes_.clear();
     transaction_ = in.number();
 }
 
@@ -93,7 +95,8 @@ agent_row& ledger::change_agent(std::string_view id)
         found.row.id = id;
         found.row.number = tables_->add_agent(id);
     }
-    found.changed = true;
+    if (!std::exchange(found.changed, true))
+        changed_agents_.push_back(&found);
     return found.row;
 }
 
@@ -103,28 +106,28 @@ scope_row& ledger::change_scope(agent_row& agent, std::string_view scope)
     found.owner = &agent;
     found.row.agent = agent.number;
     found.row.scope = scope;
-    found.changed = true;
+    if (!std::exchange(found.changed, true))
+        changed_scopes_.push_back(&found);
     return found.row;
 }
 
 void ledger::write()
 {
-    for (auto& [key, known] : scopes_) {
-        if (!std::exchange(known.changed, false))
-            continue;
-        const bool stays = known.row.checkpoints != 0 || known.row.steps != 0;
+    for (auto* const next : std::exchange(changed_scopes_, {})) {
+        const bool stays = next->row.checkpoints != 0 || next->row.steps != 0;
         if (stays)
-            tables_->put_scope(seal(known.row));
+            tables_->put_scope(seal(next->row));
         else
-            tables_->remove_scope(known.row.agent, known.row.scope);
-        known.owner->scopes += (stays ? 1 : 0) - (known.exists ? 1 : 0);
-        known.exists = stays;
+            tables_->remove_scope(next->row.agent, next->row.scope);
+        next->owner->scopes += (stays ? 1 : 0) - (next->exists ? 1 : 0);
+        next->exists = stays;
+        next->changed = false;
     }
-    for (auto& [id, known] : agents_)
-        if (std::exchange(known.changed, false)) {
-            tables_->put_agent(seal(known.row));
-            known.exists = true;
-        }
+    for (auto* const next : std::exchange(changed_agents_, {})) {
+        tables_->put_agent(seal(next->row));
+        next->exists = true;
+        next->changed = false;
+    }
 }
 
 } // namespace waymark::storage

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace waymark::storage {
 
@@ -45,6 +46,9 @@ private:
     std::uint64_t transaction_ = 0;
     std::map<std::string, entry<agent_row>, std::less<>> agents_;
     std::map<std::pair<std::int64_t, std::string>, entry<scope_row>> scopes_;
+    // Of those, in the order in which they were first changed.
+    std::vector<entry<agent_row>*> changed_agents_;
+    std::vector<entry<scope_row>*> changed_scopes_;
 };
 
 //! The record, after a look at its checksum. @throws waymark::error `corrupt`

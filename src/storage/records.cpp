@@ -1,4 +1,5 @@
 //! The checksums of rows.
+#include "quick_checksum.hpp"
 #include "tables.hpp"
 
 namespace waymark::storage {
@@ -105,6 +106,36 @@ std::int64_t row_bytes(const checkpoint_row& row) noexcept
     return static_cast<std::int64_t>(
         row.scope.size() + row.id.size() + (row.parent ? row.parent->size() : 0) + row.name.size() +
         row.metadata.size() + row.chain.size() + row.body.size() + numbers_and_check);
+}
+
+namespace {
+
+//! Of the digests, and of the body with that as its seed.
+std::string quick_check(std::string_view digests, std::string_view body)
+{
+    auto value = quick_checksum(body, quick_checksum(digests));
+    std::string bytes;
+    for (int i = 0; i < 8; ++i, value >>= 8)
+        bytes += static_cast<char>(value & 0xff);
+    return bytes;
+}
+
+} // namespace
+
+void seal(message_row& row)
+{
+    row.digests += quick_check(row.digests, row.body);
+}
+
+bool has_checksum(const message_row& row) noexcept
+{
+    return row.digests.size() % 32 != 0;
+}
+
+bool is_intact(const message_row& row)
+{
+    const auto digests = std::string_view(row.digests).substr(0, row.digests.size() / 32 * 32);
+    return std::string_view(row.digests).substr(digests.size()) == quick_check(digests, row.body);
 }
 
 } // namespace waymark::storage

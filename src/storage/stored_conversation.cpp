@@ -1,7 +1,5 @@
 #include "stored_conversation.hpp"
 
-#include "../values/json_document.hpp"
-
 #include <waymark/error.hpp>
 
 #include <algorithm>
@@ -10,7 +8,6 @@
 
 namespace waymark::storage {
 
-namespace json = boost::json;
 using detail::conversation_access;
 using detail::message_access;
 
@@ -40,6 +37,13 @@ digest digest_of(const message& value, std::string& text, std::size_t largest_va
     const auto computed = sha256(text);
     memory.set(computed);
     return computed;
+}
+
+digest to_digest(std::string_view bytes) noexcept
+{
+    digest value;
+    std::memcpy(value.data(), bytes.data(), value.size());
+    return value;
 }
 
 //! Whether all these messages are there.
@@ -78,10 +82,11 @@ known_messages read_known(const std::vector<extent_list>& related, std::int64_t 
         in.read_messages(agent, messages.all(), [&](std::size_t i, message_row&& row) {
             const auto range = messages.all()[i];
             try {
+                const auto is_checked = is_intact(row);
                 split_row(row, [&](std::int64_t number, std::string_view text, std::string_view stored) {
-                    digest value;
-                    std::memcpy(value.data(), stored.data(), value.size());
-                    if (number >= range.first && number < range.end() && sha256(text) == value)
+                    const auto value = to_digest(stored);
+                    if (number >= range.first && number < range.end() &&
+                        (is_checked || sha256(text) == value))
                         known.emplace(value, number);
                 });
             } catch (const error& failure) {
@@ -155,6 +160,8 @@ placed_conversation place_conversation(const conversation& chat, const agent_row
         result.added.back().digests += view(value);
         result.messages.append({result.next_message++, 1});
     }
+    for (auto& row : result.added)
+        seal(row);
     return result;
 }
 
@@ -169,8 +176,7 @@ void split_row(const message_row& row,
             throw error(errc::corrupt, "the row of messages " + std::to_string(row.first) + " to " +
                                            std::to_string(row.first + row.count() - 1) +
                                            " holds another number of messages");
-        visit(row.first + i, left.substr(0, length),
-              std::string_view(row.digests).substr(static_cast<std::size_t>(i) * 32, 32));
+        visit(row.first + i, left.substr(0, length), row.digest_at(i));
         if (!is_last)
             left.remove_prefix(length + 1);
     }
@@ -201,16 +207,16 @@ void read_conversation(conversation& chat, const extent_list& messages, std::str
     };
     from.read_messages(agent.number, ranges, [&](std::size_t range, message_row&& row) {
         finish_ranges_before(range);
+        const auto is_checked = is_intact(row); // otherwise the hash of each message says which are damaged
         split_row(row, [&](std::int64_t number, std::string_view text, std::string_view stored) {
             if (number != next || number >= ranges[range].end())
                 return;
             ++next;
-            const auto value = sha256(text);
-            if (view(value) != stored)
+            const auto value = to_digest(stored);
+            if (!is_checked && sha256(text) != value)
                 fail(number, "is damaged (its stored hash differs)");
             try {
-                chat.push(json::value_to<message>(
-                    detail::parse_json(text, limits::highest_max_depth + 8, "a stored message")));
+                chat.push(message_access::from_json(text, limits::highest_max_depth + 8, "a stored message"));
             } catch (const error& failure) {
                 fail(number, failure.details().message().c_str());
             }

@@ -72,11 +72,17 @@ struct checkpoint_row {
 struct message_row {
     std::int64_t agent = 0;
     std::int64_t first = 0;
-    std::string digests; // 32 bytes for each message
+    // A SHA-256 for each message. Behind them 8 bytes: a checksum of them and the body, so that a load needs
+    // not hash each message again. Rows that were written before there was one have none.
+    std::string digests;
     std::string body;
 
     std::int64_t count() const noexcept { return static_cast<std::int64_t>(digests.size() / 32); }
     std::int64_t bytes() const noexcept { return static_cast<std::int64_t>(digests.size() + body.size()); }
+    std::string_view digest_at(std::int64_t index) const
+    {
+        return std::string_view(digests).substr(static_cast<std::size_t>(index) * 32, 32);
+    }
 };
 
 struct object_row {
@@ -103,6 +109,12 @@ std::string checksum(const agent_row& row);
 std::string checksum(const scope_row& row);
 std::string checksum(const checkpoint_row& row);
 std::string checksum(const step_row& row);
+
+//! Adds the checksum to a row whose messages are complete.
+void seal(message_row& row);
+bool has_checksum(const message_row& row) noexcept;
+//! Whether it has a checksum, and that is right.
+bool is_intact(const message_row& row);
 
 template <class Row>
 bool is_intact(const Row& row)

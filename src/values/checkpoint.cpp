@@ -16,7 +16,14 @@ std::string random_id()
 {
     // Each id comes from the system's entropy. A generator that is seeded once would give parent and child
     // of a fork the same ids, and one would overwrite the other's checkpoints.
-    return boost::uuids::to_string(boost::uuids::random_generator_pure{}());
+    auto id = boost::uuids::random_generator_pure{}();
+    // Version 7: the milliseconds since 1970 stand first. Ids that are made one after the other then stand
+    // side by side in an index, so that a commit of many agents writes a page of it instead of dozens.
+    auto time = std::chrono::floor<std::chrono::milliseconds>(now()).time_since_epoch().count();
+    for (int i = 5; i >= 0; --i, time >>= 8)
+        id.data[i] = static_cast<std::uint8_t>(time & 0xff);
+    id.data[6] = static_cast<std::uint8_t>((id.data[6] & 0x0f) | 0x70);
+    return boost::uuids::to_string(id);
 }
 
 checkpoint::checkpoint(std::string agent_id, waymark::conversation conversation, std::int64_t iteration)

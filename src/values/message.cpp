@@ -1,5 +1,5 @@
 #include "json_document.hpp"
-#include "storage_memory.hpp"
+#include "message_data.hpp"
 #include "text.hpp"
 #include "timestamp.hpp"
 
@@ -8,7 +8,6 @@
 #include <waymark/message.hpp>
 
 #include <boost/json/array.hpp>
-#include <boost/json/serialize.hpp>
 
 #include <algorithm>
 #include <array>
@@ -22,8 +21,6 @@ namespace {
 
 // A message has no options of its own; the store's limits decide what is accepted within this.
 constexpr std::size_t deepest_message = limits::highest_max_depth;
-
-constexpr std::array<std::string_view, 4> role_names = {"system", "user", "assistant", "tool"};
 
 //! Known roles in any case: other programs write "User".
 role role_from(std::string_view name)
@@ -160,33 +157,20 @@ tool_call tag_invoke(json::value_to_tag<tool_call>, const json::value& from)
 
 // message
 
-struct message::data {
-    std::string id;
-    waymark::role role = waymark::role::other;
-    std::string content;
-    std::vector<tool_call> tool_calls;
-    std::string tool_call_id;
-    waymark::timestamp timestamp;
-    json::object extra;
-    std::size_t bytes = 0;
-    std::size_t depth = 0;
-    detail::digest_memory digest; // forgotten by copies, which are made to be changed
-
-    void check_and_measure()
-    {
-        detail::require_utf8(id, "the id of a message");
-        detail::require_utf8(content, "the content of a message");
-        detail::require_utf8(tool_call_id, "the tool_call_id of a message");
-        if (!detail::is_printable(timestamp))
-            throw error(errc::invalid_argument, "the timestamp of a message is outside the years 0 to 9999");
-        depth = detail::check_json(extra, deepest_message, "a message");
-        bytes = id.size() + content.size() + tool_call_id.size() + detail::payload_bytes(extra) + 8;
-        for (const auto& call : tool_calls) {
-            depth = std::max(depth, check(call));
-            bytes += payload(call);
-        }
+void message::data::check_and_measure()
+{
+    detail::require_utf8(id, "the id of a message");
+    detail::require_utf8(content, "the content of a message");
+    detail::require_utf8(tool_call_id, "the tool_call_id of a message");
+    if (!detail::is_printable(timestamp))
+        throw error(errc::invalid_argument, "the timestamp of a message is outside the years 0 to 9999");
+    depth = detail::check_json(extra, deepest_message, "a message");
+    bytes = id.size() + content.size() + tool_call_id.size() + detail::payload_bytes(extra) + 8;
+    for (const auto& call : tool_calls) {
+        depth = std::max(depth, check(call));
+        bytes += payload(call);
     }
-};
+}
 
 const detail::digest_memory& detail::message_access::digest_of(const message& value) noexcept
 {
@@ -364,81 +348,6 @@ void tag_invoke(json::value_from_tag, json::value& to, const message& from)
         object["timestamp"] = detail::to_rfc3339(fields.timestamp);
     for (const auto& member : fields.extra)
         object.insert_or_assign(member.key(), member.value());
-}
-
-namespace {
-
-//! Writes an object's members one after the other.
-class object_text {
-public:
-    explicit object_text(std::size_t about) { text_.reserve(about); }
-
-    void add(std::string_view key, std::string_view value)
-    {
-        text_ += text_.empty() ? '{' : ',';
-        append_quoted(key);
-        text_ += ':';
-        append_quoted(value);
-    }
-
-    std::string finish() &&
-    {
-        text_ += '}';
-        return std::move(text_);
-    }
-
-private:
-    void append_quoted(std::string_view text)
-    {
-        text_ += '"';
-        std::size_t plain = 0; // where the part begins that needs no escape
-        for (std::size_t i = 0; i < text.size(); ++i) {
-            const auto c = static_cast<unsigned char>(text[i]);
-            if (c >= 0x20 && c != '"' && c != '\\')
-                continue;
-            text_.append(text, plain, i - plain);
-            append_escaped(c);
-            plain = i + 1;
-        }
-        text_.append(text, plain, text.size() - plain);
-        text_ += '"';
-    }
-
-    void append_escaped(unsigned char c)
-    {
-        static constexpr std::string_view from = "\"\\\b\f\n\r\t", to = "\"\\bfnrt",
-                                          digits = "0123456789abcdef";
-        text_ += '\\';
-        if (const auto found = from.find(static_cast<char>(c)); found != std::string_view::npos) {
-            text_ += to[found];
-            return;
-        }
-        text_ += "u00";
-        text_ += digits[c >> 4];
-        text_ += digits[c & 0xf];
-    }
-
-    std::string text_;
-};
-
-} // namespace
-
-std::string detail::message_access::to_json(const message& value)
-{
-    const auto& fields = *value.data_;
-    if (!fields.tool_calls.empty() || !fields.extra.empty()) // which may stand for a member
-        return json::serialize(json::value_from(value));
-    object_text text(fields.content.size() + 160);
-    if (!fields.id.empty())
-        text.add("id", fields.id);
-    if (fields.role != role::other)
-        text.add("role", role_names[static_cast<std::size_t>(fields.role)]);
-    text.add("content", fields.content);
-    if (!fields.tool_call_id.empty())
-        text.add("tool_call_id", fields.tool_call_id);
-    if (fields.timestamp != timestamp{})
-        text.add("timestamp", detail::to_rfc3339(fields.timestamp));
-    return std::move(text).finish();
 }
 
 message tag_invoke(json::value_to_tag<message>, const json::value& from)

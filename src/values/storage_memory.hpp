@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace waymark::detail {
@@ -116,6 +117,9 @@ struct message_access {
     static const digest_memory& digest_of(const message& value) noexcept;
     //! The text of `boost::json::value_from(value)`, without making that value.
     static std::string to_json(const message& value);
+    //! The message of `boost::json::value_to<message>(…)`, in most cases without making that value.
+    //! @throws waymark::error `invalid_argument`, which names `what`.
+    static message from_json(std::string_view text, std::size_t max_depth, std::string_view what);
 };
 
 } // namespace waymark::detail

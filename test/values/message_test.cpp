@@ -172,7 +172,7 @@ TEST_CASE("tokens are estimated from the text")
     CHECK(message::assistant("", {tool_call("id", "name", std::string(94, 'x'))}).estimated_tokens() == 29);
 }
 
-TEST_CASE("a message is written for stores as Boost.JSON writes it")
+TEST_CASE("a message is written for stores as Boost.JSON writes it, and read as Boost.JSON reads it")
 {
     std::string every_byte;
     for (char c = 1; c > 0 && c < 127; ++c)
@@ -187,6 +187,40 @@ TEST_CASE("a message is written for stores as Boost.JSON writes it")
         message::user("no id").with_id("").with_timestamp({}),
         json::value_to<message>(json::parse(R"({"role": "critic", "content": [{"text": "parts"}]})")),
     };
-    for (const auto& value : messages)
-        CHECK(detail::message_access::to_json(value) == json::serialize(json::value_from(value)));
+    for (const auto& value : messages) {
+        const auto text = detail::message_access::to_json(value);
+        CHECK(text == json::serialize(json::value_from(value)));
+        CHECK(detail::message_access::from_json(text, 32, "a text") == value);
+    }
+}
+
+TEST_CASE("a text that is nearly of the usual form is read as Boost.JSON reads it")
+{
+    const std::string usual =
+        R"({"id":"7","role":"user","content":"a \"b\\\n\u0001","tool_call_id":"c","timestamp":"2026-03-01T09:30:00.000250Z"})";
+    const auto by_document = [](const std::string& text) -> std::optional<message> {
+        try {
+            return json::value_to<message>(json::parse(text));
+        } catch (const std::exception&) {
+            return std::nullopt;
+        }
+    };
+    const auto by_text = [](const std::string& text) -> std::optional<message> {
+        try {
+            return detail::message_access::from_json(text, 32, "a text");
+        } catch (const error&) {
+            return std::nullopt;
+        }
+    };
+    REQUIRE(by_text(usual));
+    CHECK(by_text(usual)->content() == "a \"b\\\n\x01");
+    for (std::size_t at = 0; at < usual.size(); ++at) {
+        for (const auto* other : {"", "\"", "\\", ",", "}", "x", "0", "6", "T", " ", "\\u00e4", "\\/"}) {
+            auto text = usual;
+            text.replace(at, 1, other);
+            CAPTURE(text);
+            CHECK(by_text(text) == by_document(text));
+        }
+        CHECK(by_text(usual.substr(0, at)) == std::nullopt);
+    }
 }
