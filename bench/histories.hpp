@@ -1,97 +1,157 @@
-//! What the benchmarks save: the same work for every contender.
+//! What is saved: the same data for every contender.
 #pragma once
 
 #include <waymark/checkpoint.hpp>
 
+#include <boost/json/serialize.hpp>
+
 #include <cstdint>
+#include <fstream>
+#include <memory>
+#include <optional>
 #include <random>
+#include <sstream>
+#include <stdexcept>
 #include <string>
 
 namespace waymark::bench {
 
-//! Text that looks like words and does not compress to nothing.
-class text_source {
-public:
-    explicit text_source(std::uint64_t seed = 1) : random_(seed) {}
+//! Letters and spaces that do not compress to nothing.
+inline std::string random_text(std::size_t bytes, std::uint64_t seed = 1)
+{
+    static constexpr char letters[] = "abcdefghijklmnopqrstuvwxyz      ";
+    std::mt19937_64 random(seed);
+    std::string result(bytes, ' ');
+    for (std::size_t i = 0; i < bytes; i += 8) {
+        auto bits = random();
+        for (std::size_t j = i; j < bytes && j < i + 8; ++j, bits >>= 5)
+            result[j] = letters[bits & 31];
+    }
+    return result;
+}
 
-    std::string text(std::size_t bytes)
+//! Pieces of one long text in a file, one after the other, from its beginning again when it ends. Read piece
+//! by piece: the memory of a contender is measured, too.
+class texts {
+public:
+    //! Some of our own.
+    texts() : texts(std::make_unique<std::istringstream>(random_text(std::size_t{4} << 20))) {}
+    explicit texts(std::unique_ptr<std::istream> from) : from_(std::move(from)) {}
+
+    static texts from_file(const std::string& path)
     {
-        static constexpr char letters[] = "abcdefghijklmnopqrstuvwxyz      ";
-        std::string result(bytes, ' ');
-        for (std::size_t i = 0; i < bytes; i += 8) {
-            auto bits = random_();
-            for (std::size_t j = i; j < bytes && j < i + 8; ++j, bits >>= 5)
-                result[j] = letters[bits & 31];
+        auto file = std::make_unique<std::ifstream>(path, std::ios::binary);
+        if (file->peek() == std::ifstream::traits_type::eof())
+            throw std::runtime_error("there is no text in '" + path + "'");
+        return texts(std::move(file));
+    }
+
+    std::string next(std::size_t bytes)
+    {
+        std::string piece(bytes, ' ');
+        for (std::size_t at = 0; at < bytes;) {
+            from_->read(piece.data() + at, static_cast<std::streamsize>(bytes - at));
+            at += static_cast<std::size_t>(from_->gcount());
+            if (from_->eof()) {
+                from_->clear();
+                from_->seekg(0);
+            }
         }
-        return result;
+        return piece;
     }
 
 private:
-    std::mt19937_64 random_;
+    std::unique_ptr<std::istream> from_;
 };
 
-//! The checkpoints of one agent, each the child of the one before.
+inline std::uint64_t json_bytes(const message& written)
+{
+    return boost::json::serialize(boost::json::value_from(written)).size();
+}
+
+//! One agent: each checkpoint is the child of the one before.
 class agent_history {
 public:
-    explicit agent_history(std::string agent, std::uint64_t seed = 1) : agent_(std::move(agent)), texts_(seed)
-    {
-    }
+    //! The JSON of all messages, each once; and of files.
+    std::uint64_t payload() const noexcept { return payload_; }
+    const waymark::conversation& chat() const noexcept { return chat_; }
 
 protected:
+    agent_history(std::string agent, texts& source) : agent_(std::move(agent)), source_(&source) {}
+
+    std::string text(std::size_t bytes) { return source_->next(bytes); }
+
+    void push(message next)
+    {
+        payload_ += json_bytes(next);
+        chat_.push(std::move(next));
+    }
+
     checkpoint next_checkpoint()
     {
-        checkpoint made(agent_, chat_, turn_);
+        checkpoint made(agent_, chat_, ++turn_);
         made.with_parent(last_);
         last_ = made.id();
         return made;
     }
 
-    text_source& texts() { return texts_; }
-
-    conversation chat_;
     std::int64_t turn_ = 0;
+    std::uint64_t payload_ = 0;
 
 private:
     std::string agent_;
-    text_source texts_;
+    texts* source_;
+    waymark::conversation chat_;
     std::optional<std::string> last_;
 };
 
-//! A conversation that grows by two messages of 1 KiB a turn, a checkpoint each turn.
-class growth : public agent_history {
+//! A conversation that grows by two messages a turn, of the user and the assistant.
+class growing_agent : public agent_history {
 public:
-    using agent_history::agent_history;
+    growing_agent(std::string agent, texts& source, std::size_t message_bytes = 1'024)
+        : agent_history(std::move(agent), source), message_bytes_(message_bytes)
+    {
+    }
 
     checkpoint next()
     {
-        ++turn_;
-        chat_.push(message::user(texts().text(1024)));
-        chat_.push(message::assistant(texts().text(1024)));
+        push(message::user(text(message_bytes_)));
+        push(message::assistant(text(message_bytes_)));
         return next_checkpoint();
     }
+
+private:
+    std::size_t message_bytes_;
 };
 
 //! A coding agent: each turn two files of 8 KB added to an object in `state`, a tool result of 5 KB and 800
 //! bytes of the assistant; every fifth turn a result of 100 KB that is put into `state` as a file.
-class heavy : public agent_history {
+class coding_agent : public agent_history {
 public:
-    explicit heavy(std::string agent) : agent_history(std::move(agent)) { state_["files"].emplace_object(); }
+    coding_agent(std::string agent, texts& source) : agent_history(std::move(agent), source)
+    {
+        state_["files"].emplace_object();
+    }
 
     checkpoint next()
     {
-        ++turn_;
-        auto& files = state_["files"].get_object();
-        for (const auto* kind : {"source", "test"})
-            files[std::string(kind) + "/module_" + std::to_string(turn_) + ".cpp"] = texts().text(8'000);
-        const auto call = "call-" + std::to_string(turn_);
-        chat_.push(message::assistant(texts().text(800), {tool_call(call, "run", {{"turn", turn_}})}));
-        chat_.push(message::tool_result(call, texts().text(5'000)));
-        if (turn_ % 5 == 0)
-            files["result_" + std::to_string(turn_) + ".txt"] = texts().text(100'000);
+        const auto turn = std::to_string(turn_ + 1);
+        add_file("source/module_" + turn + ".cpp", 8'000);
+        add_file("test/module_" + turn + ".cpp", 8'000);
+        push(message::assistant(text(800), {tool_call("call-" + turn, "run", {{"turn", turn_ + 1}})}));
+        push(message::tool_result("call-" + turn, text(5'000)));
+        if ((turn_ + 1) % 5 == 0)
+            add_file("result_" + turn + ".txt", 100'000);
         return next_checkpoint().with_state(state_);
     }
 
 private:
+    void add_file(const std::string& name, std::size_t bytes)
+    {
+        payload_ += bytes;
+        state_["files"].get_object()[name] = text(bytes);
+    }
+
     boost::json::object state_;
 };
 

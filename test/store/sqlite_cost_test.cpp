@@ -1,5 +1,5 @@
 //! A save costs what is new, in bytes and in statements; a load costs a few range reads.
-#include "../../bench/workloads.hpp"
+#include "../../bench/histories.hpp"
 #include "catch.hpp"
 #include "sqlite_probe.hpp"
 #include "temporary_folder.hpp"
@@ -24,7 +24,8 @@ std::uint64_t bytes_on_disk(const std::filesystem::path& file)
 //! Saves `turns` turns of two messages; returns the last checkpoint.
 checkpoint grow(sqlite_store& store, int turns)
 {
-    bench::growth agent("agent");
+    bench::texts source;
+    bench::growing_agent agent("agent", source);
     checkpoint last("agent");
     for (int i = 0; i < turns; ++i)
         store.save(last = agent.next());
@@ -46,7 +47,8 @@ constexpr std::uint64_t cost_of_one = 700;
 TEST_CASE("a save costs as much at turn 300 as at turn 3")
 {
     const auto store = sqlite_store::in_memory();
-    bench::growth agent("agent");
+    bench::texts source;
+    bench::growing_agent agent("agent", source);
     std::vector<std::uint64_t> costs;
     for (int i = 0; i < 300; ++i)
         costs.push_back(store->save(agent.next()).bytes_written());
@@ -117,7 +119,8 @@ TEST_CASE("a conversation that remembers nothing is compared with its parent and
 TEST_CASE("a batch of one agent stores each message once")
 {
     const auto store = sqlite_store::in_memory();
-    bench::growth agent("agent");
+    bench::texts source;
+    bench::growing_agent agent("agent", source);
     std::vector<save_request> batch;
     for (int i = 0; i < 20; ++i)
         batch.emplace_back(agent.next());
@@ -131,10 +134,10 @@ TEST_CASE("a batch of one agent stores each message once")
 TEST_CASE("a state of 400 files of which two change stores little more than the two")
 {
     const auto store = sqlite_store::in_memory();
-    bench::text_source texts;
+    bench::texts texts;
     json::object files;
     for (int i = 0; i < 400; ++i)
-        files["source/module_" + std::to_string(i) + ".cpp"] = texts.text(2'000);
+        files["source/module_" + std::to_string(i) + ".cpp"] = texts.next(2'000);
     const auto save = [&] {
         const auto next = checkpoint("agent").with_state({{"files", files}, {"note", "short"}});
         const auto bytes = store->save(next).bytes_written();
@@ -143,8 +146,8 @@ TEST_CASE("a state of 400 files of which two change stores little more than the 
     };
     CHECK(save() > 800'000);
     for (int turn = 0; turn < 5; ++turn) {
-        files["source/module_" + std::to_string(turn) + ".cpp"] = texts.text(2'000);
-        files["source/module_" + std::to_string(399 - turn) + ".cpp"] = texts.text(2'000);
+        files["source/module_" + std::to_string(turn) + ".cpp"] = texts.next(2'000);
+        files["source/module_" + std::to_string(399 - turn) + ".cpp"] = texts.next(2'000);
         CHECK(save() < 2 * 2'000 + 4'000);
     }
     files.erase("source/module_200.cpp");
@@ -172,7 +175,8 @@ TEST_CASE("statements: a save takes as many at any length, a load a handful")
 {
     test::statement_counter statements;
     const auto store = sqlite_store::in_memory();
-    bench::growth agent("agent");
+    bench::texts source;
+    bench::growing_agent agent("agent", source);
     int early = 0, late = 0;
     for (int i = 1; i <= 400; ++i) {
         const auto next = agent.next();
@@ -211,7 +215,8 @@ TEST_CASE("bytes on disk stay within half of the payload more")
     const test::temporary_folder folder;
     const auto file = folder.path() / "store.db";
     std::uint64_t payload = 0;
-    bench::growth agent("planner");
+    bench::texts source;
+    bench::growing_agent agent("planner", source);
     for (const int turns : {500, 500}) {
         {
             sqlite_store store(file, sqlite_options{}.with_durability(durability::relaxed));
@@ -232,7 +237,8 @@ TEST_CASE("200 turns of the heavy workload take no more than 15 MB")
 {
     const test::temporary_folder folder;
     const auto file = folder.path() / "store.db";
-    bench::heavy agent("coder");
+    bench::texts source;
+    bench::coding_agent agent("coder", source);
     checkpoint last("coder");
     {
         sqlite_store store(file, sqlite_options{}.with_durability(durability::relaxed));

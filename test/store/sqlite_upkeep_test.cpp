@@ -1,7 +1,8 @@
 //! Removing what nobody needs, noticing what is damaged.
-#include "../../bench/workloads.hpp"
+#include "../../bench/histories.hpp"
 #include "catch.hpp"
 #include "sqlite_probe.hpp"
+#include "storage/quick_checksum.hpp"
 #include "temporary_folder.hpp"
 
 #include <waymark/sqlite_store.hpp>
@@ -92,13 +93,14 @@ TEST_CASE("erasing a branch removes its messages and leaves what others share")
 TEST_CASE("pruning frees what it says, and compact gives it back")
 {
     fixture f;
-    bench::heavy agent("agent");
+    bench::texts source;
+    bench::coding_agent agent("agent", source);
     for (int i = 0; i < 40; ++i)
         f.store.save(agent.next().with_id(std::to_string(i)));
     // Another agent whose files nobody shares.
-    bench::text_source texts;
+    bench::texts texts;
     for (int i = 0; i < 100; ++i)
-        f.store.save(checkpoint("big").with_state({{"file", texts.text(100'000)}}));
+        f.store.save(checkpoint("big").with_state({{"file", texts.next(100'000)}}));
     const auto before = f.store.stats().bytes;
     const auto dry = f.store.prune("big", retention{}.keep_last(1), dry_run::yes);
     const auto real = f.store.prune("big", retention{}.keep_last(1), dry_run::no);
@@ -208,6 +210,19 @@ TEST_CASE("damage makes exactly the checkpoints unreadable that need it")
         CHECK(unreadable(f.store) == ids{"b"});
         CHECK(reported(f.store.verify()) == ids{"b"});
     }
+    SECTION("the hash of a message")
+    {
+        f.damage("UPDATE messages SET digests = zeroblob(length(digests)) WHERE body LIKE '%only in b%'");
+        CHECK(unreadable(f.store) == ids{"b"});
+        CHECK(reported(f.store.verify()) == ids{"b"});
+    }
+    SECTION("the checksum of a row whose messages are intact")
+    {
+        f.damage("UPDATE messages SET digests = CAST(substr(digests, 1, 32) || 'mistaken' AS BLOB) "
+                 "WHERE body LIKE '%only in b%'");
+        CHECK(unreadable(f.store) == ids{});
+        CHECK_FALSE(f.store.verify().ok());
+    }
     SECTION("a message that is gone")
     {
         f.damage("DELETE FROM messages WHERE agent = 1 AND body LIKE '%in c and d%'");
@@ -276,6 +291,27 @@ TEST_CASE("damage makes exactly the checkpoints unreadable that need it")
         CHECK_THROWS_AS(again.save(named("z", chat)), error);
     }
     CHECK(f.store.load("other", "", "untouched")->conversation() == chat);
+}
+
+TEST_CASE("rows without a checksum, which older files have, are read and checked by their hashes")
+{
+    fixture f;
+    const auto saved = named("a", chat_of({"one", "two"}));
+    f.store.save(saved);
+    f.damage("UPDATE messages SET digests = substr(digests, 1, 64)");
+    CHECK(f.store.load("agent", "", "a") == saved);
+    CHECK(f.store.verify().ok());
+    f.damage("UPDATE messages SET body = replace(body, 'two', 'TWO')");
+    CHECK(unreadable(f.store) == std::set<std::string>{"a"});
+}
+
+TEST_CASE("the quick checksum is XXH64")
+{
+    CHECK(storage::quick_checksum("") == 0xEF46DB3751D8E999);
+    CHECK(storage::quick_checksum("a") == 0xD24EC4F1A98C6E5B);
+    CHECK(storage::quick_checksum("abc") == 0x44BC2CF5AD770999);
+    CHECK(storage::quick_checksum("Nobody inspects the spammish repetition") == 0xFBCEA83C8A378BF1);
+    CHECK(storage::quick_checksum("xxhash", 20141025) == 0xB559B98D844E0635);
 }
 
 TEST_CASE("saving a damaged checkpoint again under its key repairs it")
@@ -363,7 +399,8 @@ TEST_CASE("a damaged step is an error, and a vanished one, too")
 TEST_CASE("verification reports its progress")
 {
     fixture f;
-    bench::growth agent("agent");
+    bench::texts source;
+    bench::growing_agent agent("agent", source);
     for (int i = 0; i < 600; ++i)
         f.store.save(agent.next());
     std::vector<verify_progress> seen;

@@ -1,0 +1,42 @@
+//! Who is measured: Waymark's stores, and what one would write by hand instead.
+#pragma once
+
+#include "arguments.hpp"
+
+#include <waymark/checkpoint.hpp>
+
+#include <asio/io_context.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+
+namespace waymark::bench {
+
+class contender {
+public:
+    virtual ~contender() = default;
+
+    //! Callbacks run on the io_context, never inside the call. An error ends the measurement: it is thrown
+    //! out of the context's run().
+    using saved_callback = std::function<void(std::size_t batch)>;
+    virtual void save(const checkpoint& next, saved_callback saved) = 0;
+    using loaded_callback = std::function<void(std::size_t messages)>;
+    virtual void load_latest(const std::string& agent, loaded_callback loaded) = 0;
+
+    //! Whether one save can be in flight while others are.
+    virtual bool has_batches() const noexcept { return false; }
+    //! Closes what is open, so that nothing is left in a log, and tells what is on the disk.
+    virtual std::optional<std::uint64_t> close_and_measure() = 0;
+};
+
+//! @throws usage_error, missing_error
+std::unique_ptr<contender> open_contender(const arguments& given, asio::io_context& io);
+
+// In peers/: whole conversations as JSON, as the two older designs keep them; and just the new rows.
+std::unique_ptr<contender> open_seed_sqlite(const arguments& given, asio::io_context& io);
+std::unique_ptr<contender> open_seed_files(const arguments& given, asio::io_context& io);
+std::unique_ptr<contender> open_bare_sqlite(const arguments& given, asio::io_context& io);
+
+} // namespace waymark::bench
