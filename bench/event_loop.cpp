@@ -58,6 +58,7 @@ void run_event_loop(const arguments& given)
     while (history.payload() < bytes)
         last = history.next();
 
+    const auto conversation_bytes = history.payload();
     ticker clock(io);
     const auto duration = std::chrono::duration_cast<std::chrono::steady_clock::duration>(time);
     clock.start(duration);
@@ -97,7 +98,7 @@ void run_event_loop(const arguments& given)
     io.run();
 
     auto result = result_of(given);
-    result["conversation_bytes"] = history.payload();
+    result["conversation_bytes"] = conversation_bytes;
     result["saves"] = saves;
     result["idle_ms"] = idle;
     result["busy_ms"] = busy;

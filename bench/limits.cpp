@@ -5,10 +5,13 @@
 
 #include <boost/json/parse.hpp>
 
+#include <condition_variable>
 #include <cstring>
 #include <fcntl.h>
 #include <functional>
+#include <mutex>
 #include <system_error>
+#include <thread>
 #include <unistd.h>
 
 namespace waymark::bench {
@@ -66,6 +69,39 @@ double sqlite_rows(const fs::path& file, int per_commit, texts& source, double s
            });
 }
 
+//! How often two threads can wake each other in a second, there and back: what any library pays that keeps
+//! its work off the caller's thread.
+double hand_overs(double seconds)
+{
+    std::mutex mutex;
+    std::condition_variable changed;
+    enum class turn { caller, worker, nobody } whose = turn::caller;
+    const auto pass = [&](std::unique_lock<std::mutex>& lock, turn from, turn to) {
+        changed.wait(lock, [&] { return whose == from || whose == turn::nobody; });
+        if (whose == from)
+            whose = to;
+        changed.notify_one();
+        return whose == to;
+    };
+    std::thread worker([&] {
+        std::unique_lock lock(mutex);
+        while (pass(lock, turn::worker, turn::caller)) {
+        }
+    });
+    const auto result = rate(seconds, [&] {
+        std::unique_lock lock(mutex);
+        pass(lock, turn::caller, turn::worker);
+        changed.wait(lock, [&] { return whose == turn::caller; });
+    });
+    {
+        const std::lock_guard lock(mutex);
+        whose = turn::nobody;
+        changed.notify_one();
+    }
+    worker.join();
+    return result;
+}
+
 void print_limit(const char* name, const char* unit, double value)
 {
     print({{"workload", "limits"}, {"limit", name}, {unit, value}});
@@ -81,6 +117,7 @@ void run_limits(const arguments& given)
     given.refuse_others();
     fs::create_directories(folder);
 
+    print_limit("hand_overs", "per_second", hand_overs(seconds));
     print_limit("fdatasync_append", "per_second", syncs(folder / "append", true, seconds));
     print_limit("fdatasync_overwrite", "per_second", syncs(folder / "overwrite", false, seconds));
     print_limit("sqlite_commits_1", "per_second", sqlite_rows(folder / "one.db", 1, source, seconds));

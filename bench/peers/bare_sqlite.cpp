@@ -21,12 +21,13 @@ public:
         : file_(file), io_(io), db_(std::make_unique<sqlite_handle>(file))
     {
         db_->set_durability(durability);
-        db_->run("CREATE TABLE messages (row INTEGER PRIMARY KEY, agent_id TEXT NOT NULL, "
-                 "first INTEGER NOT NULL, body BLOB NOT NULL);"
-                 "CREATE INDEX of_agent ON messages (agent_id, first);"
-                 "CREATE TABLE checkpoints (row INTEGER PRIMARY KEY, agent_id TEXT NOT NULL, "
-                 "iteration INTEGER NOT NULL, id TEXT NOT NULL, parent TEXT, messages INTEGER NOT NULL);"
-                 "CREATE INDEX latest ON checkpoints (agent_id, iteration)");
+        db_->run(
+            "CREATE TABLE messages (row INTEGER PRIMARY KEY, agent_id TEXT NOT NULL, "
+            "first INTEGER NOT NULL, body BLOB NOT NULL);"
+            "CREATE INDEX of_agent ON messages (agent_id, first);"
+            "CREATE TABLE checkpoints (row INTEGER PRIMARY KEY, agent_id TEXT NOT NULL, "
+            "iteration INTEGER NOT NULL, id TEXT NOT NULL UNIQUE, parent TEXT, messages INTEGER NOT NULL);"
+            "CREATE INDEX latest ON checkpoints (agent_id, iteration)");
         add_messages_ = std::make_unique<sqlite_statement>(
             *db_, "INSERT INTO messages (agent_id, first, body) VALUES (?, ?, ?)");
         add_checkpoint_ = std::make_unique<sqlite_statement>(

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 #include <unordered_map>
 
 namespace waymark::storage {
@@ -13,9 +14,20 @@ using detail::message_access;
 
 namespace {
 
-// One row holds all new messages of a save, up to about this. A longer row has to be read in one piece when a
-// part of it is needed; a shorter one costs an index entry more.
-constexpr std::size_t row_body_bytes = std::size_t{32} << 10;
+// A longer row would have to be read in one piece when a part of it is needed.
+constexpr std::size_t longest_row = std::size_t{32} << 10;
+
+//! How long a row may be before the next message begins another one. The new messages of a save share a row,
+//! except where that row would fill more than half a page and leave the rest of it empty: then three rows
+//! share a page. Rows of more than a page take several, and fill them.
+std::size_t row_bytes_for(std::span<const message* const> added, std::size_t page_bytes)
+{
+    constexpr std::size_t frame = 140; // the JSON around the texts of a message, and its digest
+    std::size_t bytes = 0;
+    for (const auto* next : added)
+        bytes += next->bytes() + frame;
+    return bytes > page_bytes / 2 && bytes < page_bytes ? page_bytes / 3 : longest_row;
+}
 
 std::string text_of(const message& value, std::size_t largest_value)
 {
@@ -137,6 +149,7 @@ placed_conversation place_conversation(const conversation& chat, const agent_row
                            ? read_known(related(), agent.number, in)
                            : known_messages();
     result.chains.reserve(rest.size());
+    const auto row_bytes = row_bytes_for(rest, in.page_bytes());
     bool row_is_open = false;
     for (const auto* next : rest) {
         std::string text;
@@ -150,7 +163,7 @@ placed_conversation place_conversation(const conversation& chat, const agent_row
         }
         if (text.empty())
             text = text_of(*next, largest_value);
-        if (!row_is_open || result.added.back().body.size() + text.size() >= row_body_bytes) {
+        if (!row_is_open || result.added.back().body.size() + text.size() >= row_bytes) {
             result.added.push_back({agent.number, result.next_message, {}, {}});
             row_is_open = true;
         } else {

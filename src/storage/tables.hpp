@@ -190,6 +190,8 @@ public:
     virtual std::uint64_t number() const noexcept = 0;
     virtual bool follows(std::uint64_t transaction) = 0;
 
+    //! What the database reads and writes at once.
+    virtual std::size_t page_bytes() const noexcept = 0;
     //! Whether `expect` saves anything.
     virtual bool asks_together() const noexcept { return false; }
     virtual void expect(std::span<const question> /*questions*/) {}

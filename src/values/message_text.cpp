@@ -126,6 +126,17 @@ public:
         }
     }
 
+    //! The same for what has no escapes.
+    bool take_word(std::string_view& to) noexcept
+    {
+        const auto quote = find('"', 0, rest_.size());
+        if (quote == npos || find('\\', 0, quote) != npos)
+            return false;
+        to = rest_.substr(0, quote);
+        rest_.remove_prefix(quote + 1);
+        return true;
+    }
+
     bool is_at(std::string_view end) const noexcept { return rest_ == end; }
 
 private:
@@ -195,14 +206,14 @@ std::string detail::message_access::to_json(const message& value)
 message detail::message_access::from_json(std::string_view text, std::size_t max_depth, std::string_view what)
 {
     message::data fields;
-    std::string name, time;
+    std::string_view name, time;
     text_reader reader(text);
     if (reader.take("{\"id\":\"") && reader.take_string(fields.id) && !fields.id.empty() &&
-        reader.take(",\"role\":\"") && reader.take_string(name) && reader.take(",\"content\":\"") &&
+        reader.take(",\"role\":\"") && reader.take_word(name) && reader.take(",\"content\":\"") &&
         reader.take_string(fields.content) &&
         (!reader.take(",\"tool_call_id\":\"") ||
          (reader.take_string(fields.tool_call_id) && !fields.tool_call_id.empty())) &&
-        reader.take(",\"timestamp\":\"") && reader.take_string(time) && reader.is_at("}")) {
+        reader.take(",\"timestamp\":\"") && reader.take_word(time) && reader.is_at("}")) {
         const auto role = std::find(role_names.begin(), role_names.end(), name);
         const auto when = read_timestamp(time);
         if (role != role_names.end() && when) {

@@ -44,11 +44,11 @@ std::size_t find_invalid(std::string_view text) noexcept
 {
     std::size_t at = 0;
     while (at < text.size()) {
-        if (text.size() - at >= 8) { // most text is ASCII: eight bytes at a time
-            std::uint64_t word;
-            std::memcpy(&word, text.data() + at, 8);
-            if ((word & 0x8080808080808080u) == 0) {
-                at += 8;
+        if (text.size() - at >= 32) { // most text is ASCII: 32 bytes at a time
+            std::uint64_t words[4];
+            std::memcpy(words, text.data() + at, 32);
+            if (((words[0] | words[1] | words[2] | words[3]) & 0x8080808080808080u) == 0) {
+                at += 32;
                 continue;
             }
         }

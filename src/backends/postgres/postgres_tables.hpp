@@ -40,6 +40,7 @@ public:
 
     std::uint64_t number() const noexcept override { return 0; }
     bool follows(std::uint64_t /*transaction*/) override { return false; }
+    std::size_t page_bytes() const noexcept override { return 8192; }
     bool asks_together() const noexcept override { return true; }
     void expect(std::span<const storage::question> questions) override;
     bool is_usable() const noexcept override { return !db_.is_in_failed_transaction(); }

@@ -213,7 +213,9 @@ void prepare_schema(connection& db, const std::string& path, const sqlite_option
             view.commit();
         }
         if (found.is_new()) // both count only for a file without content
-            db.run("PRAGMA page_size = 8192; PRAGMA auto_vacuum = INCREMENTAL");
+            db.run(("PRAGMA page_size = " + std::to_string(new_page_bytes) +
+                    "; PRAGMA auto_vacuum = INCREMENTAL")
+                       .c_str());
         const auto mode = db.text("PRAGMA journal_mode = WAL");
         if (mode != "wal" && mode != "memory")
             throw error(errc::io, detail::quoted(path) + " cannot use a write-ahead log here (mode " +

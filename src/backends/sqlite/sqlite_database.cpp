@@ -15,7 +15,7 @@ namespace {
 
 // From this length on the log is written back into the file. Not before: pages that many saves change are
 // written back once for all of them.
-constexpr int longest_log = 2000; // pages
+constexpr int longest_log = 4000; // pages
 // After so long without a commit the log is emptied, too.
 constexpr auto idle_time = std::chrono::seconds(1);
 

@@ -3,6 +3,7 @@
 
 #include "../../storage/tables.hpp"
 #include "connection.hpp"
+#include "schema.hpp"
 
 namespace waymark::sqlite {
 
@@ -16,6 +17,7 @@ public:
 
     std::uint64_t number() const noexcept override { return number_; }
     bool follows(std::uint64_t transaction) override { return transaction != 0 && transaction == follows_; }
+    std::size_t page_bytes() const noexcept override { return new_page_bytes; }
 
     std::optional<storage::agent_row> find_agent(std::string_view id) override;
     std::vector<storage::agent_row> agents_after(std::string_view id, std::size_t limit) override;
