@@ -110,9 +110,16 @@ std::string server(const arguments& given)
 
 class waymark_on_postgres : public waymark_contender {
 public:
-    waymark_on_postgres(const std::shared_ptr<store>& backend, asio::io_context& io)
-        : waymark_contender(backend, io), backend_(backend)
+    waymark_on_postgres(const std::shared_ptr<store>& backend, const std::string& conninfo,
+                        asio::io_context& io)
+        : waymark_contender(backend, io), backend_(backend), sql_(conninfo), begin_(position())
     {
+    }
+
+    //! The write-ahead log of everything since the tables were made.
+    void describe(boost::json::object& result) override
+    {
+        result["wal_bytes"] = sql_.number("SELECT '" + position() + "'::pg_lsn - '" + begin_ + "'::pg_lsn");
     }
 
     std::optional<std::uint64_t> close_and_measure() override
@@ -124,7 +131,11 @@ public:
     }
 
 private:
+    std::string position() { return sql_.run("SELECT pg_current_wal_insert_lsn()").at(0); }
+
     std::shared_ptr<store> backend_;
+    test::server_connection sql_;
+    std::string begin_;
 };
 
 std::unique_ptr<contender> open_postgres(const arguments& given, asio::io_context& io)
@@ -139,7 +150,8 @@ std::unique_ptr<contender> open_postgres(const arguments& given, asio::io_contex
                        .with_write_lanes(given.count("lanes", 4))
                        .with_prepared_statements(given.flag("prepared"))
                        .with_partitions(given.count("partitions", 0));
-    return std::make_unique<waymark_on_postgres>(std::make_shared<postgres_store>(conninfo, options), io);
+    return std::make_unique<waymark_on_postgres>(std::make_shared<postgres_store>(conninfo, options),
+                                                 conninfo, io);
 }
 
 #else

@@ -6,6 +6,7 @@
 #include <waymark/checkpoint.hpp>
 
 #include <asio/io_context.hpp>
+#include <boost/json/object.hpp>
 
 #include <cstdint>
 #include <functional>
@@ -27,6 +28,8 @@ public:
 
     //! Whether one save can be in flight while others are.
     virtual bool has_batches() const noexcept { return false; }
+    //! Adds what only this contender can tell to a result.
+    virtual void describe(boost::json::object& /*result*/) {}
     //! Closes what is open, so that nothing is left in a log, and tells what is on the disk.
     virtual std::optional<std::uint64_t> close_and_measure() = 0;
 };

@@ -14,8 +14,6 @@ std::string name_of(std::size_t agent)
     return "agent-" + std::to_string(agent);
 }
 
-constexpr std::size_t message_bytes = 2'048;
-
 } // namespace
 
 void run_fleet(const arguments& given)
@@ -23,6 +21,7 @@ void run_fleet(const arguments& given)
     const auto agents = given.count("agents", 1'000), turns = given.count("turns", 20);
     const auto in_flight = std::min(given.count("in-flight", 64), agents);
     const auto limit = given.number("limit", 1e9);
+    const auto message_bytes = given.count("message-bytes", 2'048);
     given.text("keep");
     auto source = source_of(given);
     asio::io_context io;

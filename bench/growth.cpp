@@ -98,9 +98,11 @@ void run_growth(const arguments& given)
     result["cpu_ms"] = over_time(saves.cpu_ms);
     auto& deciles = result["deciles_ms"].emplace_array();
     for (std::size_t tenth = 0; tenth < 10; ++tenth)
-        deciles.push_back(median(part(saves.wall_ms, tenth)));
+        if (const auto some = part(saves.wall_ms, tenth); !some.empty())
+            deciles.push_back(median(some));
     result["peak_rss_bytes"] = peak;
     result["payload_bytes"] = history.payload();
+    opened->describe(result);
     if (given.text("contender") != "bare-sqlite")
         result["load_ms"] = load_milliseconds(*opened, io, agent, history.chat().size());
     if (const auto bytes = opened->close_and_measure())

@@ -27,7 +27,8 @@ namespace {
 constexpr const char* usage =
     "waymark_bench WORKLOAD [--key value]...\n"
     "  growth     --contender NAME --folder DIR [--turns N] [--limit SECONDS]\n"
-    "  fleet      --contender NAME --folder DIR [--agents N] [--turns N] [--in-flight K] [--limit SECONDS]\n"
+    "  fleet      --contender NAME --folder DIR [--agents N] [--turns N] [--in-flight K] [--limit SECONDS] "
+    "[--message-bytes N]\n"
     "  resume     --contender NAME --folder DIR [--agents N] [--turns N] [--loads N] [--in-flight K]\n"
     "  first-load --contender NAME --folder DIR [--messages N] [--prepare yes]\n"
     "  heavy      --contender NAME --folder DIR [--turns N] [--limit SECONDS]\n"

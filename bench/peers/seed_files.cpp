@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <tuple>
 
 namespace waymark::bench {
 
@@ -66,9 +67,10 @@ public:
         fs::path newest;
         fs::file_time_type newest_time;
         for (const auto& entry : fs::directory_iterator(folder_ / agent))
-            if (newest.empty() || entry.last_write_time() > newest_time) {
+            if (const auto time = entry.last_write_time(); // ids of one tick of the clock are in order
+                newest.empty() || std::tie(time, entry.path()) > std::tie(newest_time, newest)) {
                 newest = entry.path();
-                newest_time = entry.last_write_time();
+                newest_time = time;
             }
         std::ifstream file(newest, std::ios::binary);
         const std::string text(std::istreambuf_iterator<char>(file), {});

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <vector>
 
@@ -14,7 +15,12 @@ struct extent {
     std::int64_t first = 0;
     std::int64_t count = 0;
 
-    std::int64_t end() const noexcept { return first + count; }
+    //! Damage may have made numbers of any size: it ends at the largest, and never wraps around.
+    std::int64_t end() const noexcept
+    {
+        constexpr auto largest = std::numeric_limits<std::int64_t>::max();
+        return first > largest - count ? largest : first + count;
+    }
     friend bool operator==(const extent&, const extent&) = default;
 };
 

@@ -16,6 +16,8 @@ class ledger {
 public:
     ledger() = default;
     explicit ledger(tables& in) { begin(in); }
+    ledger(const ledger&) = delete; // entries refer to each other
+    ledger& operator=(const ledger&) = delete;
 
     //! At the beginning of each transaction.
     void begin(tables& in);

@@ -16,6 +16,8 @@ namespace {
 
 // A longer row would have to be read in one piece when a part of it is needed.
 constexpr std::size_t longest_row = std::size_t{32} << 10;
+// In PostgreSQL, the digests of a row have to fit a page.
+constexpr std::int64_t most_messages = 100;
 
 //! How long a row may be before the next message begins another one. The new messages of a save share a row,
 //! except where that row would fill more than half a page and leave the rest of it empty: then three rows
@@ -163,7 +165,8 @@ placed_conversation place_conversation(const conversation& chat, const agent_row
         }
         if (text.empty())
             text = text_of(*next, largest_value);
-        if (!row_is_open || result.added.back().body.size() + text.size() >= row_bytes) {
+        if (!row_is_open || result.added.back().body.size() + text.size() >= row_bytes ||
+            result.added.back().count() == most_messages) {
             result.added.push_back({agent.number, result.next_message, {}, {}});
             row_is_open = true;
         } else {
@@ -181,13 +184,15 @@ placed_conversation place_conversation(const conversation& chat, const agent_row
 void split_row(const message_row& row,
                const std::function<void(std::int64_t, std::string_view, std::string_view)>& visit)
 {
+    if (row.numbers().end() - row.first != row.count())
+        throw error(errc::corrupt, "the number of a row of messages is damaged");
     std::string_view left = row.body;
     for (std::int64_t i = 0; i < row.count(); ++i) {
         const auto length = left.find('\n');
         const bool is_last = i + 1 == row.count();
         if (is_last != (length == std::string_view::npos))
             throw error(errc::corrupt, "the row of messages " + std::to_string(row.first) + " to " +
-                                           std::to_string(row.first + row.count() - 1) +
+                                           std::to_string(row.numbers().end() - 1) +
                                            " holds another number of messages");
         visit(row.first + i, left.substr(0, length), row.digest_at(i));
         if (!is_last)

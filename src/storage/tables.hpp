@@ -78,6 +78,7 @@ struct message_row {
     std::string body;
 
     std::int64_t count() const noexcept { return static_cast<std::int64_t>(digests.size() / 32); }
+    extent numbers() const noexcept { return {first, count()}; }
     std::int64_t bytes() const noexcept { return static_cast<std::int64_t>(digests.size() + body.size()); }
     std::string_view digest_at(std::int64_t index) const
     {

@@ -89,6 +89,8 @@ private:
         tables_.read_messages(
             agent_.number, std::span(&everything, 1), [this](std::size_t, message_row&& row) {
                 out_.count_one();
+                if (row.count() == 0)
+                    out_.report({agent_.id, {}, {}}, "a row of messages has lost their hashes");
                 const auto damaged_before = damaged_messages_.size();
                 try {
                     split_row(
@@ -100,12 +102,13 @@ private:
                                 damaged_messages_.emplace(number, "is damaged (its stored hash differs)");
                         });
                     // Loads look at each hash then, and work.
-                    if (has_checksum(row) && !is_intact(row) && damaged_messages_.size() == damaged_before)
+                    if (row.count() > 0 && has_checksum(row) && !is_intact(row) &&
+                        damaged_messages_.size() == damaged_before)
                         out_.report({agent_.id, {}, {}}, "the checksum of the row that begins with message " +
                                                              std::to_string(row.first) +
                                                              " differs; the messages themselves are intact");
                 } catch (const error& failure) {
-                    for (auto number = row.first; number < row.first + row.count(); ++number)
+                    for (auto number = row.first; number < row.numbers().end(); ++number)
                         damaged_messages_.emplace(number, "is damaged (" + failure.details().message() + ")");
                 }
             });

@@ -100,6 +100,21 @@ void an_existing_key_is_replaced_in_place(const backend_under_test& backend)
     WAYMARK_EXPECT(store->list(query("agent").oldest_first()).at(0).pinned());
 }
 
+void many_short_messages_come_back(const backend_under_test& backend)
+{
+    auto store = backend.make_empty();
+    conversation chat;
+    for (int i = 0; i < 1'000; ++i)
+        chat.push(message::user("ok"));
+    store->save(checkpoint("agent", chat).with_id("all at once"));
+    chat.push(message::assistant("one more"));
+    store->save(checkpoint("agent", chat).with_id("one more"));
+    store = backend.reopen(std::move(store));
+    WAYMARK_EXPECT(store->load_latest("agent").value().conversation() == chat);
+    chat.truncate(1'000);
+    WAYMARK_EXPECT(store->load("agent", "", "all at once").value().conversation() == chat);
+}
+
 void the_store_ignores_the_sequence_it_is_given(const backend_under_test& backend)
 {
     auto store = backend.make_empty();
@@ -278,6 +293,7 @@ std::vector<conformance_case> save_and_load_cases()
         {"absence is a value", absence_is_a_value},
         {"the latest is decided by sequence, not by the clock", the_latest_is_decided_by_sequence},
         {"an existing key is replaced and keeps its sequence and pin", an_existing_key_is_replaced_in_place},
+        {"many short messages at once come back", many_short_messages_come_back},
         {"the store ignores the sequence that a checkpoint brings",
          the_store_ignores_the_sequence_it_is_given},
         {"agents and scopes are apart", agents_and_scopes_are_apart},

@@ -2,6 +2,7 @@
 //! load would go into making such documents. What is not of the usual form takes the usual way.
 #include "json_document.hpp"
 #include "message_data.hpp"
+#include "text.hpp"
 #include "timestamp.hpp"
 
 #include <waymark/checkpoint.hpp>
@@ -113,7 +114,12 @@ public:
             if (quote <= at && (quote = find('"', at, rest_.size())) == npos)
                 return false;
             const auto escape = find('\\', at, quote);
-            to.append(rest_, at, std::min(escape, quote) - at);
+            const auto plain = rest_.substr(at, std::min(escape, quote) - at);
+            if (detail::has_control(plain)) // which JSON does not allow
+                return false;
+            if (to.empty() && escape != npos)
+                to.reserve(rest_.size()); // at most, and about as much for the text of a message
+            to += plain;
             if (escape == npos) {
                 rest_.remove_prefix(quote + 1);
                 return true;

@@ -75,6 +75,25 @@ bool is_valid_utf8(std::string_view text) noexcept
     return find_invalid(text) == std::string_view::npos;
 }
 
+bool has_control(std::string_view text) noexcept
+{
+    constexpr std::uint64_t ones = 0x0101010101010101;
+    std::size_t at = 0;
+    for (; text.size() - at >= 32; at += 32) { // 32 bytes at a time
+        std::uint64_t words[4];
+        std::memcpy(words, text.data() + at, 32);
+        std::uint64_t below = 0;
+        for (const auto word : words)
+            below |= (word - ones * 0x20) & ~word;
+        if ((below & ones * 0x80) != 0)
+            return true;
+    }
+    for (; at < text.size(); ++at)
+        if (static_cast<unsigned char>(text[at]) < 0x20)
+            return true;
+    return false;
+}
+
 std::string quoted(std::string_view text)
 {
     std::string result = "'";

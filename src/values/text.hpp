@@ -9,6 +9,9 @@ namespace waymark::detail {
 //! Strict UTF-8: no overlong forms, no surrogates, nothing above U+10FFFF.
 bool is_valid_utf8(std::string_view text) noexcept;
 
+//! Whether there is a character below the space.
+bool has_control(std::string_view text) noexcept;
+
 //! The text in quotes, with control characters and invalid bytes escaped, and cut when it is long.
 std::string quoted(std::string_view text);
 

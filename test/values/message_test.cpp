@@ -215,7 +215,8 @@ TEST_CASE("a text that is nearly of the usual form is read as Boost.JSON reads i
     REQUIRE(by_text(usual));
     CHECK(by_text(usual)->content() == "a \"b\\\n\x01");
     for (std::size_t at = 0; at < usual.size(); ++at) {
-        for (const auto* other : {"", "\"", "\\", ",", "}", "x", "0", "6", "T", " ", "\\u00e4", "\\/"}) {
+        for (const auto* other : {"", "\"", "\\", ",", "}", "x", "0", "6", "T", " ", "\\u00e4", "\\/", "\t",
+                                  "\x01", "\\u000A", "\\u004a"}) {
             auto text = usual;
             text.replace(at, 1, other);
             CAPTURE(text);

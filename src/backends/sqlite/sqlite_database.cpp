@@ -15,7 +15,7 @@ namespace {
 
 // From this length on the log is written back into the file. Not before: pages that many saves change are
 // written back once for all of them.
-constexpr int longest_log = 4000; // pages
+constexpr std::size_t longest_log = std::size_t{16} << 20;
 // After so long without a commit the log is emptied, too.
 constexpr auto idle_time = std::chrono::seconds(1);
 
@@ -47,6 +47,7 @@ sqlite_database::sqlite_database(const fs::path& path, const sqlite_options& opt
         writer_ = connect(name, options_, role::writer);
     }
     prepare_schema(*writer_, name, options_);
+    page_bytes_ = static_cast<std::size_t>(writer_->number("PRAGMA page_size"));
     largest_value_ = static_cast<std::size_t>(sqlite3_limit(writer_->get(), SQLITE_LIMIT_LENGTH, -1)) - 1024;
     if (is_in_memory())
         return;
@@ -54,7 +55,8 @@ sqlite_database::sqlite_database(const fs::path& path, const sqlite_options& opt
     sqlite3_wal_hook(
         writer_->get(),
         [](void* self, sqlite3*, const char*, int pages) {
-            static_cast<sqlite_database*>(self)->log_pages_ = pages;
+            auto& owner = *static_cast<sqlite_database*>(self);
+            owner.log_bytes_ = static_cast<std::size_t>(pages) * owner.page_bytes_;
             return SQLITE_OK;
         },
         this);
@@ -93,14 +95,14 @@ void sqlite_database::read(const storage::access& /*about*/,
     if (is_in_memory()) {
         const std::lock_guard lock(writer_mutex_);
         transaction view(*writer_, "BEGIN");
-        sqlite_tables tables(*writer_);
+        sqlite_tables tables(*writer_, page_bytes_);
         body(tables);
         return view.commit();
     }
     auto reader = take_reader();
     {
         transaction view(*reader, "BEGIN");
-        sqlite_tables tables(*reader);
+        sqlite_tables tables(*reader, page_bytes_);
         body(tables);
         view.commit();
     }
@@ -117,7 +119,7 @@ void sqlite_database::write(const storage::access& /*about*/,
         const auto version = writer_->number("PRAGMA data_version");
         if (std::exchange(seen_version_, version) != version)
             last_committed_ = 0; // someone else has written since, whatever becomes of this transaction
-        sqlite_tables tables(*writer_, ++last_transaction_, last_committed_);
+        sqlite_tables tables(*writer_, page_bytes_, ++last_transaction_, last_committed_);
         body(tables);
         if (!writer_->in_transaction())
             throw error(errc::io, "SQLite has undone the transaction after an earlier error");
@@ -165,7 +167,7 @@ void sqlite_database::after_commit()
     }
     const std::lock_guard lock(keeper_mutex_);
     const bool was_empty =
-        std::exchange(log_state_, log_pages_ < longest_log ? log_state::used : log_state::long_enough) ==
+        std::exchange(log_state_, log_bytes_ < longest_log ? log_state::used : log_state::long_enough) ==
         log_state::empty;
     ++commits_;
     if (was_empty || log_state_ == log_state::long_enough)

@@ -51,6 +51,7 @@ private:
     const std::string path_;
     const sqlite_options options_;
     std::size_t largest_value_ = 0;
+    std::size_t page_bytes_ = 0;
 
     std::mutex writer_mutex_;
     std::unique_ptr<connection> writer_; // guarded by writer_mutex_, as is what follows
@@ -66,7 +67,7 @@ private:
     std::string failure_; // why nothing goes any more; empty: all is well
     std::atomic<bool> poisoned_ = false;
 
-    int log_pages_ = 0;                             // guarded by writer_mutex_
+    std::size_t log_bytes_ = 0;                     // guarded by writer_mutex_
     std::mutex log_mutex_;                          // taken before writer_mutex_
     std::unique_ptr<connection> keeper_connection_; // guarded by log_mutex_
     std::mutex keeper_mutex_;                       // guards what follows

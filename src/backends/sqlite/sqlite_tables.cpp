@@ -376,7 +376,7 @@ void sqlite_tables::read_messages(std::int64_t agent, std::span<const extent> ra
         found.bind(agent).bind(ranges[i].first).bind(ranges[i].end());
         while (found.step()) {
             message_row row{agent, found.number(0), found.text(1), found.text(2)};
-            if (row.first + row.count() > ranges[i].first)
+            if (row.numbers().end() > ranges[i].first)
                 visit(i, std::move(row));
         }
     }

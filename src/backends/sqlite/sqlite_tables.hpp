@@ -3,21 +3,21 @@
 
 #include "../../storage/tables.hpp"
 #include "connection.hpp"
-#include "schema.hpp"
 
 namespace waymark::sqlite {
 
 class sqlite_tables final : public storage::tables {
 public:
     //! `follows`: the transaction that was committed right before this one, 0 if that is not known.
-    explicit sqlite_tables(connection& db, std::uint64_t number = 0, std::uint64_t follows = 0) noexcept
-        : db_(db), number_(number), follows_(follows)
+    sqlite_tables(connection& db, std::size_t page_bytes, std::uint64_t number = 0,
+                  std::uint64_t follows = 0) noexcept
+        : db_(db), page_bytes_(page_bytes), number_(number), follows_(follows)
     {
     }
 
     std::uint64_t number() const noexcept override { return number_; }
     bool follows(std::uint64_t transaction) override { return transaction != 0 && transaction == follows_; }
-    std::size_t page_bytes() const noexcept override { return new_page_bytes; }
+    std::size_t page_bytes() const noexcept override { return page_bytes_; }
 
     std::optional<storage::agent_row> find_agent(std::string_view id) override;
     std::vector<storage::agent_row> agents_after(std::string_view id, std::size_t limit) override;
@@ -82,6 +82,7 @@ public:
 
 private:
     connection& db_;
+    std::size_t page_bytes_;
     std::uint64_t number_;
     std::uint64_t follows_;
 };
