@@ -20,6 +20,8 @@ struct postgres_proxy::link {
     std::array<char, 65536> from_server{};
     std::string unread;      // the beginning of a message of the client
     bool is_started = false; // the first message has no type
+    int executed = 0;        // in the round trip that is being sent
+    std::string last_sql;    // that was parsed
     bool commits = false;    // a COMMIT is under way that will fail
     fault how = fault::none;
     std::function<void()> before_cut;
@@ -90,11 +92,17 @@ void postgres_proxy::look_at(link& between, const char* bytes, std::size_t count
             length = length << 8 | static_cast<unsigned char>(unread[type + i]);
         if (unread.size() < type + length)
             return;
-        if (between.is_started && unread[0] == 'S')
-            ++round_trips_;
+        if (between.is_started && unread[0] == 'E')
+            ++between.executed;
+        if (between.is_started && unread[0] == 'S') {
+            if (between.executed != 1 || between.last_sql != "COMMIT")
+                ++round_trips_;
+            between.executed = 0;
+        }
         if (between.is_started && unread[0] == 'P') { // name, NUL, SQL, NUL
             const auto name_end = unread.find('\0', 5);
             const std::string sql = unread.c_str() + name_end + 1;
+            between.last_sql = sql;
             const std::lock_guard lock(mutex_);
             statements_.push_back(sql);
             if (sql == "COMMIT" && next_fault_ != fault::none) {

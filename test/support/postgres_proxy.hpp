@@ -30,7 +30,8 @@ public:
     //! `before_cut` runs when the commit is done, or lost.
     void fail_next_commit(fault how, std::function<void()> before_cut = {});
 
-    //! Since the last call.
+    //! Since the last call. A COMMIT that comes alone ends a transaction that has only read; nobody waits for
+    //! the answer, and it is not counted: it may arrive at any time.
     int take_round_trips() { return round_trips_.exchange(0); }
     //! The SQL that was sent since the last call.
     std::vector<std::string> take_statements();
