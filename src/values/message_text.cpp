@@ -111,7 +111,9 @@ public:
     {
         to.clear();
         for (std::size_t quote = 0, at = 0;;) {
-            if (quote <= at && (quote = find('"', at, rest_.size())) == npos)
+            if (quote <= at)
+                quote = find('"', at, rest_.size());
+            if (quote == npos)
                 return false;
             const auto escape = find('\\', at, quote);
             const auto plain = rest_.substr(at, std::min(escape, quote) - at);
