@@ -14,6 +14,15 @@ namespace waymark::bench {
 
 namespace fs = std::filesystem;
 
+std::uint64_t bytes_below(const fs::path& folder)
+{
+    std::uint64_t bytes = 0;
+    for (const auto& entry : fs::recursive_directory_iterator(folder))
+        if (entry.is_regular_file())
+            bytes += entry.file_size();
+    return bytes;
+}
+
 namespace {
 
 durability level(const arguments& given)
@@ -24,15 +33,6 @@ durability level(const arguments& given)
     if (wanted == "relaxed")
         return durability::relaxed;
     throw usage_error("--durability is full, relaxed or default, not '" + wanted + "'");
-}
-
-std::uint64_t bytes_below(const fs::path& folder)
-{
-    std::uint64_t bytes = 0;
-    for (const auto& entry : fs::recursive_directory_iterator(folder))
-        if (entry.is_regular_file())
-            bytes += entry.file_size();
-    return bytes;
 }
 
 //! A store of ours behind its async_store, as a service uses it.

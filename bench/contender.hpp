@@ -9,6 +9,7 @@
 #include <boost/json/object.hpp>
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -33,6 +34,9 @@ public:
     //! Closes what is open, so that nothing is left in a log, and tells what is on the disk.
     virtual std::optional<std::uint64_t> close_and_measure() = 0;
 };
+
+//! What the files below a folder take.
+std::uint64_t bytes_below(const std::filesystem::path& folder);
 
 //! @throws usage_error, missing_error
 std::unique_ptr<contender> open_contender(const arguments& given, asio::io_context& io);

@@ -78,14 +78,7 @@ public:
         asio::post(io_, [=, loaded = std::move(loaded)] { loaded(messages); });
     }
 
-    std::optional<std::uint64_t> close_and_measure() override
-    {
-        std::uint64_t bytes = 0;
-        for (const auto& entry : fs::recursive_directory_iterator(folder_))
-            if (entry.is_regular_file())
-                bytes += entry.file_size();
-        return bytes;
-    }
+    std::optional<std::uint64_t> close_and_measure() override { return bytes_below(folder_); }
 
 private:
     fs::path folder_;
