@@ -19,7 +19,7 @@ struct extent {
     std::int64_t end() const noexcept
     {
         constexpr auto largest = std::numeric_limits<std::int64_t>::max();
-        return first > largest - count ? largest : first + count;
+        return count > 0 && first > largest - count ? largest : first + count;
     }
     friend bool operator==(const extent&, const extent&) = default;
 };
