@@ -4,6 +4,7 @@
 
 #include <waymark/error.hpp>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -137,6 +138,29 @@ std::string read_whole(const fs::path& path)
     }
     content.resize(done);
     return content;
+}
+
+void write_again(const fs::path& path)
+{
+    if (size_of(path) == 0)
+        return;
+    const auto file = open(path, O_RDWR);
+    std::string part(std::size_t{1} << 20, '\0');
+    for (off_t place = 0;;) {
+        const auto read = ::pread(file.get(), part.data(), part.size(), place);
+        if (read < 0 && errno == EINTR)
+            continue;
+        if (read < 0)
+            fail(path, "read", errno);
+        if (read == 0)
+            break;
+        // What is not written now is read again.
+        const auto written = ::pwrite(file.get(), part.data(), static_cast<std::size_t>(read), place);
+        if (written < 0 && errno != EINTR)
+            fail(path, "written", errno);
+        place += std::max<ssize_t>(written, 0);
+    }
+    sync_file(file, path);
 }
 
 std::uint64_t size_of(const fs::path& path)

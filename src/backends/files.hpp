@@ -52,6 +52,10 @@ void sync_folder(const std::filesystem::path& folder);
 descriptor write_new(const std::filesystem::path& path, std::string_view content);
 void sync_file(const descriptor& file, const std::filesystem::path& path);
 std::string read_whole(const std::filesystem::path& path);
+//! Writes a file's content over itself and syncs it. After a failed sync the system may take for written what
+//! it has only in memory; syncing alone would write nothing then. Does nothing if the file is not there.
+//! @pre nobody else writes to it meanwhile
+void write_again(const std::filesystem::path& path);
 
 //! 0 if it does not exist.
 std::uint64_t size_of(const std::filesystem::path& path);

@@ -20,7 +20,10 @@ namespace {
 bool is_real_folder(const fs::path& path)
 {
     std::error_code failure;
-    return fs::symlink_status(path, failure).type() == fs::file_type::directory;
+    const auto found = fs::symlink_status(path, failure);
+    if (found.type() == fs::file_type::none) // there may be one: that is not the same as none
+        files::fail(path, "looked at", failure.value());
+    return found.type() == fs::file_type::directory;
 }
 
 //! The entries of a folder, in a fixed order. Empty if it is not there or is a link.
@@ -253,8 +256,15 @@ void catalog::read(known_agent& agent, const std::string& agent_id) const
         for (const auto& [id, entry] : scope.checkpoints())
             before.emplace(entry.path, &entry);
 
+    // What is found is told, and whoever asks may rely on it. Who put it there may have been killed, or have
+    // failed, before the folder was synced.
+    const auto settled = [this](const fs::path& folder) -> const fs::path& {
+        if (for_writing_ && is_real_folder(folder))
+            files::sync_folder(folder);
+        return folder;
+    };
     const auto read_folder = [&](const fs::path& folder, const std::string& scope_name) {
-        for (const auto& path : documents_in(folder)) {
+        for (const auto& path : documents_in(settled(folder))) {
             const auto stamp = stamp_of(path);
             if (!stamp)
                 continue; // gone since
@@ -277,10 +287,11 @@ void catalog::read(known_agent& agent, const std::string& agent_id) const
         read_folder(folder, "%");
     const bool has_reserved = is_real_folder(now.reserved());
     if (has_reserved) {
-        for (const auto& folder : folders_in(now.reserved() / "scopes"))
+        settled(now.reserved());
+        for (const auto& folder : folders_in(settled(now.reserved() / "scopes")))
             read_folder(folder, folder.filename());
-        for (const auto& folder : folders_in(now.reserved() / "steps"))
-            for (const auto& path : documents_in(folder)) {
+        for (const auto& folder : folders_in(settled(now.reserved() / "steps")))
+            for (const auto& path : documents_in(settled(folder))) {
                 auto found = read_step_file(path, agent_id);
                 auto& scope = now.scopes[found.content.value.scope()];
                 scope.steps.emplace(found.content.value.key(), std::move(found));

@@ -178,16 +178,27 @@ void connection::run(const char* sql)
         throw database_error(db_, code, sql);
 }
 
+// A statement that writes, such as PRAGMA journal_mode, does so at its end, behind its row. Leaving it before
+// that would let SQLite do it in the destructor, where nobody sees it fail.
+
 std::int64_t connection::number(const char* sql)
 {
     auto found = use(sql);
-    return found.step() ? found.number(0) : 0;
+    if (!found.step())
+        return 0;
+    const auto value = found.number(0);
+    found.run();
+    return value;
 }
 
 std::string connection::text(const char* sql)
 {
     auto found = use(sql);
-    return found.step() ? found.text(0) : std::string();
+    if (!found.step())
+        return {};
+    auto value = found.text(0);
+    found.run();
+    return value;
 }
 
 bool connection::in_transaction() const noexcept

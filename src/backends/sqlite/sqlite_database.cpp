@@ -52,6 +52,7 @@ sqlite_database::sqlite_database(const fs::path& path, const sqlite_options& opt
     if (is_in_memory())
         return;
     files::sync_folder(fs::path(path_).parent_path());
+    settle_log();
     sqlite3_wal_hook(
         writer_->get(),
         [](void* self, sqlite3*, const char*, int pages) {
@@ -67,6 +68,18 @@ sqlite_database::sqlite_database(const fs::path& path, const sqlite_options& opt
 }
 
 sqlite_database::~sqlite_database() = default;
+
+//! What is in the log is visible from now on, and whoever asks may rely on it. But a process may have been
+//! killed before it had synced it, or a sync may have failed, after which the system keeps what it did not
+//! write and takes it for written: it would be gone with the power, and so would be every later save, since a
+//! log ends where it is broken.
+void sqlite_database::settle_log()
+{
+    if (options_.durability() != durability::full || files::size_of(path_ + "-wal") == 0)
+        return;
+    const transaction alone(*writer_, "BEGIN IMMEDIATE"); // nobody adds to the log or begins it anew
+    files::write_again(path_ + "-wal");
+}
 
 void sqlite_database::require_usable() const
 {
@@ -95,14 +108,14 @@ void sqlite_database::read(const storage::access& /*about*/,
     if (is_in_memory()) {
         const std::lock_guard lock(writer_mutex_);
         transaction view(*writer_, "BEGIN");
-        sqlite_tables tables(*writer_, page_bytes_);
+        sqlite_tables tables(*writer_, page_bytes_, agents_are_sound_);
         body(tables);
         return view.commit();
     }
     auto reader = take_reader();
     {
         transaction view(*reader, "BEGIN");
-        sqlite_tables tables(*reader, page_bytes_);
+        sqlite_tables tables(*reader, page_bytes_, agents_are_sound_);
         body(tables);
         view.commit();
     }
@@ -119,7 +132,7 @@ void sqlite_database::write(const storage::access& /*about*/,
         const auto version = writer_->number("PRAGMA data_version");
         if (std::exchange(seen_version_, version) != version)
             last_committed_ = 0; // someone else has written since, whatever becomes of this transaction
-        sqlite_tables tables(*writer_, page_bytes_, ++last_transaction_, last_committed_);
+        sqlite_tables tables(*writer_, page_bytes_, agents_are_sound_, ++last_transaction_, last_committed_);
         body(tables);
         if (!writer_->in_transaction())
             throw error(errc::io, "SQLite has undone the transaction after an earlier error");

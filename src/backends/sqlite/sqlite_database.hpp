@@ -37,6 +37,7 @@ private:
     bool is_in_memory() const noexcept { return path_.empty(); }
     void require_usable() const;
     void poison(const std::string& why) noexcept;
+    void settle_log();
     void commit(transaction& work);
     void after_commit();
 
@@ -52,6 +53,7 @@ private:
     const sqlite_options options_;
     std::size_t largest_value_ = 0;
     std::size_t page_bytes_ = 0;
+    std::atomic<bool> agents_are_sound_ = false; // not known yet
 
     std::mutex writer_mutex_;
     std::unique_ptr<connection> writer_; // guarded by writer_mutex_, as is what follows
