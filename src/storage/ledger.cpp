@@ -26,10 +26,15 @@ std::optional<scope_row> intact_scope(std::optional<scope_row> found)
 std::optional<scope_row> intact_scope(tables& from, const agent_row& agent, std::string_view scope)
 {
     auto found = intact_scope(from.find_scope(agent.number, scope));
-    if (!found && from.count_scopes(agent.number) != agent.scopes)
+    if (found)
+        return found;
+    if (from.count_scopes(agent.number) != agent.scopes)
         throw error(errc::corrupt, "agent " + quoted(agent.id) + " should have " +
                                        std::to_string(agent.scopes) +
                                        " scopes; the record of one is missing");
+    if (agent.scopes > 0) // the one that is asked for may stand there under a damaged name
+        for (const auto& other : from.scopes_of(agent.number))
+            intact_scope(other);
     return found;
 }
 

@@ -200,6 +200,7 @@ std::optional<checkpoint> table_store::load(std::string_view agent_id, std::stri
         if (const auto row = from.find_checkpoint(agent->number, scope, id))
             return load_checkpoint(*row, *agent, impl_->number(), from);
         require_complete(from, *agent, scope);
+        from.confirm_absence(agent->number, scope, id);
         return std::nullopt;
     });
 }
@@ -395,6 +396,8 @@ bool table_store::pin(std::string_view agent_id, std::string_view scope, std::st
         const auto agent = find_agent(in, agent_id);
         auto row = agent ? in.find_checkpoint(agent->number, scope, id) : std::nullopt;
         found = row.has_value();
+        if (agent && !found)
+            in.confirm_absence(agent->number, scope, id);
         if (!found || row->pinned == pinned)
             return;
         if (!is_intact(*row))

@@ -225,6 +225,11 @@ public:
 
     virtual std::optional<checkpoint_row> find_checkpoint(std::int64_t agent, std::string_view scope,
                                                           std::string_view id) = 0;
+    //! After find_checkpoint has found nothing: looks at the rows themselves, where an index may be damaged
+    //! without anyone having noticed. @throws waymark::error `corrupt`
+    virtual void confirm_absence(std::int64_t /*agent*/, std::string_view /*scope*/, std::string_view /*id*/)
+    {
+    }
     virtual std::optional<checkpoint_row> checkpoint_at(std::int64_t agent, std::int64_t sequence) = 0;
     //! Whatever their scope.
     virtual std::vector<checkpoint_row> checkpoints_of(std::int64_t agent, std::string_view id) = 0;

@@ -36,8 +36,10 @@ bool remove_checkpoint(tables& in, std::string_view agent_id, std::string_view s
         return false;
     auto& agent = records.change_agent(agent_id);
     const auto row = in.find_checkpoint(agent.number, scope, id);
-    if (!row)
+    if (!row) {
+        in.confirm_absence(agent.number, scope, id);
         return false;
+    }
     remove_row(in, records, agent, *row);
     auto& record = records.change_scope(agent, scope);
     // Steps of scopes without checkpoints are on sequence 0 at least.

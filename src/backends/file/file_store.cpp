@@ -101,8 +101,10 @@ std::vector<checkpoint_header> file_store::list(const query& query)
 {
     const auto lock = impl_->lock_to_read();
     std::vector<checkpoint_header> result;
-    for (const auto* match : impl_->select(query))
+    for (const auto* match : impl_->select(query)) {
+        impl_->require_record(*impl_->files_in.find(match->header.agent_id())); // it says what is pinned
         result.push_back(match->header);
+    }
     return result;
 }
 

@@ -69,13 +69,40 @@ std::optional<Row> read_one(statement& found, Row (*read)(const statement&))
 std::optional<agent_row> sqlite_tables::find_agent(std::string_view id)
 {
     auto found = db_.use(AGENT_COLUMNS "WHERE id = ?");
-    return read_one(found.bind(id), read_agent);
+    auto row = read_one(found.bind(id), read_agent);
+    if (!row)
+        require_sound_agents();
+    return row;
+}
+
+void sqlite_tables::require_sound_agents()
+{
+    if (agents_are_sound_)
+        return;
+    // The name of the index is SQLite's own for a UNIQUE column.
+    const auto lost = db_.number(
+        "SELECT count(*) FROM agents AS a NOT INDEXED WHERE id IS NOT NULL AND (SELECT number FROM "
+        "agents INDEXED BY sqlite_autoindex_agents_1 WHERE id = a.id) IS NOT a.number");
+    const auto in_index =
+        db_.number("SELECT count(*) FROM agents INDEXED BY sqlite_autoindex_agents_1 WHERE id >= ''");
+    if (lost != 0 || in_index != db_.number("SELECT count(*) FROM agents NOT INDEXED WHERE id IS NOT NULL"))
+        throw error(errc::corrupt, "the index of agents is damaged: some cannot be found by their id; "
+                                   "SQLite's REINDEX repairs it");
+    agents_are_sound_ = true;
 }
 
 std::vector<agent_row> sqlite_tables::agents_after(std::string_view id, std::size_t limit)
 {
-    auto found = db_.use(AGENT_COLUMNS "WHERE id > ? AND scopes > 0 ORDER BY id LIMIT ?");
-    return read_all(found.bind(id).bind(to_limit(limit)), read_agent);
+    require_sound_agents();
+    auto found = db_.use(AGENT_COLUMNS "WHERE id > ? ORDER BY id");
+    found.bind(id);
+    std::vector<agent_row> rows;
+    while (rows.size() < limit && found.step()) {
+        auto row = read_agent(found);
+        if (row.scopes > 0 || !is_intact(row)) // a damaged one may have some; whoever asks looks at that
+            rows.push_back(std::move(row));
+    }
+    return rows;
 }
 
 std::vector<std::string> sqlite_tables::agents_with_garbage(std::string_view after, std::size_t limit)
@@ -264,6 +291,17 @@ std::optional<checkpoint_row> sqlite_tables::find_checkpoint(std::int64_t agent,
 {
     auto found = db_.use(CHECKPOINT_COLUMNS "WHERE id = ? AND agent = ? AND scope = ?");
     return read_one(found.bind(id).bind(agent).bind(scope), read_checkpoint);
+}
+
+void sqlite_tables::confirm_absence(std::int64_t agent, std::string_view scope, std::string_view id)
+{
+    auto found = db_.use("SELECT 1 FROM checkpoints INDEXED BY checkpoint_order "
+                         "WHERE agent = ? AND scope = ? AND id = ? LIMIT 1");
+    if (found.bind(agent).bind(scope).bind(id).step())
+        throw error(errc::corrupt,
+                    "checkpoint " + detail::quoted(id) + ", scope " + detail::quoted(scope) +
+                        ", is there and is not found by its key: the index of keys is damaged; "
+                        "SQLite's REINDEX repairs it");
 }
 
 std::optional<checkpoint_row> sqlite_tables::checkpoint_at(std::int64_t agent, std::int64_t sequence)

@@ -4,14 +4,21 @@
 #include "../../storage/tables.hpp"
 #include "connection.hpp"
 
+#include <atomic>
+
 namespace waymark::sqlite {
 
 class sqlite_tables final : public storage::tables {
 public:
+    //! `agents_are_sound`: see require_sound_agents.
     //! `follows`: the transaction that was committed right before this one, 0 if that is not known.
-    sqlite_tables(connection& db, std::size_t page_bytes, std::uint64_t number = 0,
-                  std::uint64_t follows = 0) noexcept
-        : db_(db), page_bytes_(page_bytes), number_(number), follows_(follows)
+    sqlite_tables(connection& db, std::size_t page_bytes, std::atomic<bool>& agents_are_sound,
+                  std::uint64_t number = 0, std::uint64_t follows = 0) noexcept
+        : db_(db),
+          page_bytes_(page_bytes),
+          agents_are_sound_(agents_are_sound),
+          number_(number),
+          follows_(follows)
     {
     }
 
@@ -37,6 +44,7 @@ public:
 
     std::optional<storage::checkpoint_row> find_checkpoint(std::int64_t agent, std::string_view scope,
                                                            std::string_view id) override;
+    void confirm_absence(std::int64_t agent, std::string_view scope, std::string_view id) override;
     std::optional<storage::checkpoint_row> checkpoint_at(std::int64_t agent, std::int64_t sequence) override;
     std::vector<storage::checkpoint_row> checkpoints_of(std::int64_t agent, std::string_view id) override;
     std::vector<std::string> owners_of(std::string_view id, std::size_t limit) override;
@@ -81,8 +89,13 @@ public:
     std::vector<std::string> check_structure() override;
 
 private:
+    //! Makes sure that every agent is found by its id. Once for each store, before it first says that there
+    //! is no such agent: a damaged page of the index would make an agent that is there begin anew.
+    void require_sound_agents();
+
     connection& db_;
     std::size_t page_bytes_;
+    std::atomic<bool>& agents_are_sound_;
     std::uint64_t number_;
     std::uint64_t follows_;
 };
