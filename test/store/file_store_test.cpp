@@ -142,6 +142,49 @@ TEST_CASE("strange ids are stored below the folder and found again")
               fs::perms::none);
 }
 
+TEST_CASE("an id that reads like the shortened name of another one is another one")
+{
+    const test::temporary_folder folder;
+    const std::string longer(200, 'x');
+    const auto shorter = file::to_name(longer); // of the file of the former
+    REQUIRE(file::is_shortened(shorter));
+    {
+        file_store store(folder.path());
+        store.save(named("agent", shorter).with_scope(shorter));
+        CHECK_FALSE(store.load("agent", shorter, longer));
+        CHECK_FALSE(store.load_latest("agent", longer));
+        CHECK_FALSE(store.erase("agent", shorter, longer));
+        CHECK(store.erase_scope("agent", longer) == 0);
+        store.save(named("agent", longer).with_scope(shorter));
+        const std::vector<step_request> steps = {step_request(step("agent", shorter, shorter))};
+        CHECK_FALSE(store.put_steps(steps).at(0).code());
+        CHECK_FALSE(store.erase_step("agent", shorter, longer));
+    }
+    file_store store(folder.path());
+    CHECK(store.load("agent", shorter, shorter) == named("agent", shorter).with_scope(shorter).with_created_at(
+                                                       store.load("agent", shorter, shorter)->created_at()));
+    CHECK(store.load("agent", shorter, longer)->id() == longer);
+    CHECK(store.verify().ok());
+}
+
+TEST_CASE("without the record of an agent nobody says what is pinned")
+{
+    const test::temporary_folder folder;
+    {
+        file_store store(folder.path());
+        store.save(named("agent", "one"));
+        store.save(named("agent", "two"));
+        store.pin("agent", "", "one", true);
+    }
+    write(folder.path() / "agent" / ".waymark" / "agent.json", "{}");
+    file_store store(folder.path());
+    CHECK(failure_of([&] { store.list(query("agent")); }).code() == errc::corrupt);
+    CHECK(store.load("agent", "", "one"));
+    CHECK(store.load_latest("agent")->id() == "two");
+    CHECK(store.load_all(query("agent")).size() == 2);
+    CHECK_FALSE(store.verify().ok());
+}
+
 TEST_CASE("a checkpoint is a file that people and programs can read")
 {
     const test::temporary_folder folder;

@@ -13,15 +13,39 @@ namespace fs = std::filesystem;
 
 namespace {
 
+// Whether something lies in a file or folder of that (shortened) name. The name may be an id as well, whose
+// file has another name then.
+
+bool lies_in(const checkpoint_file& entry, const std::string& name)
+{
+    return entry.path.stem() == name;
+}
+
+bool lies_in(const step_file& entry, const std::string& name)
+{
+    return entry.path.stem() == name;
+}
+
+bool lies_in(const scope_files& scope, const std::string& name)
+{
+    const auto is_in_folder = [&](const auto& entry) {
+        return entry.second.path.parent_path().filename() == name;
+    };
+    return std::any_of(scope.checkpoints().begin(), scope.checkpoints().end(), is_in_folder) ||
+           std::any_of(scope.steps.begin(), scope.steps.end(), is_in_folder);
+}
+
 //! Looks for an id, and for a damaged file that is known only by the shortened name of the id.
 template <class Map>
 auto* find_in(Map& map, std::string_view id)
 {
     auto found = map.find(id);
-    if (found == map.end())
-        if (const auto name = to_name(id); is_shortened(name))
-            found = map.find(name);
-    return found == map.end() ? nullptr : &found->second;
+    if (found != map.end())
+        return &found->second;
+    if (const auto name = to_name(id); is_shortened(name))
+        if (found = map.find(name); found != map.end() && lies_in(found->second, name))
+            return &found->second;
+    return static_cast<decltype(&found->second)>(nullptr);
 }
 
 } // namespace
