@@ -52,12 +52,13 @@ public:
     {
         switch (next.kind) {
         case item_kind::member:
-            return insert(next.key, parse(next.value));
+            insert(next.key, parse(next.value));
+            return;
         case item_kind::member_at:
-            return insert(next.key, parse(objects_.at(next.object)));
+            insert(next.key, parse(objects_.at(next.object)));
+            return;
         case item_kind::open_object:
-            insert(next.key, json::object{});
-            open_.push_back(&open_.back()->at(next.key).get_object());
+            open_.push_back(&insert(next.key, json::object{}).get_object());
             return;
         case item_kind::close_object:
             if (open_.size() == 1)
@@ -81,7 +82,13 @@ private:
         }
     }
 
-    void insert(std::string_view key, json::value value) { open_.back()->emplace(key, std::move(value)); }
+    json::value& insert(std::string_view key, json::value value)
+    {
+        const auto [place, is_new] = open_.back()->emplace(key, std::move(value));
+        if (!is_new)
+            throw error(errc::corrupt, "a stored list holds a member twice");
+        return place->value();
+    }
 
     const object_map& objects_;
     json::object root_;
@@ -138,8 +145,11 @@ body_content read_body(std::string_view body, tables& from, std::int64_t agent)
             extra.add(next);
     });
     result.chat.with_max_tokens(parts.max_tokens);
-    for (auto& member : std::move(extra).take())
-        result.chat.with_extra(member.key(), member.value());
+    try {
+        result.chat.with_extra(std::move(extra).take());
+    } catch (const error& failure) {
+        throw error(errc::corrupt, failure.details().message());
+    }
     object_builder state(objects);
     walker.walk(parts.state, [&](const item& next) { state.add(next); });
     result.state = std::move(state).take();

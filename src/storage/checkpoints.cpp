@@ -42,7 +42,10 @@ json::object parse_metadata(const std::string& text)
 {
     if (text.empty())
         return {};
-    return detail::parse_json(text, limits::highest_max_depth, "stored metadata").as_object();
+    auto parsed = detail::parse_json(text, limits::highest_max_depth, "stored metadata");
+    if (!parsed.is_object())
+        throw error(errc::corrupt, "stored metadata is no JSON object");
+    return std::move(parsed.get_object());
 }
 
 //! The members that a header has, too.

@@ -1,6 +1,8 @@
 //! Which message numbers make up a conversation.
 #pragma once
 
+#include <waymark/error.hpp>
+
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
@@ -21,6 +23,11 @@ struct extent {
         constexpr auto largest = std::numeric_limits<std::int64_t>::max();
         return count > 0 && first > largest - count ? largest : first + count;
     }
+    //! Whether these can be numbers of messages.
+    bool is_sound() const noexcept
+    {
+        return first >= 0 && count >= 0 && first <= std::numeric_limits<std::int64_t>::max() - count;
+    }
     friend bool operator==(const extent&, const extent&) = default;
 };
 
@@ -35,6 +42,8 @@ public:
     {
         if (next.count == 0)
             return;
+        if (next.count > std::numeric_limits<std::int64_t>::max() - size_)
+            throw error(errc::corrupt, "a stored list holds more messages than can be counted");
         if (!extents_.empty() && extents_.back().end() == next.first)
             extents_.back().count += next.count;
         else

@@ -3,6 +3,7 @@
 #include <waymark/error.hpp>
 
 #include <algorithm>
+#include <unordered_set>
 
 namespace waymark::storage {
 
@@ -11,6 +12,13 @@ namespace {
 constexpr std::size_t inline_bytes = 1024;
 constexpr std::size_t longest_run = 64;
 constexpr int deepest = 16; // groups of groups; sixteen levels hold more than any state
+
+// A group may stand in several places, and groups of groups multiply: a few hundred forged bytes could keep a
+// reader busy for years. What was written stays far below this: a group is repeated under another key each
+// time, which takes bytes of its own, so that n bytes hold some n * n / 100 items, and those have to fit into
+// memory.
+constexpr std::size_t items_per_byte = 4096;
+constexpr std::size_t items_in_any_case = std::size_t{1} << 20;
 
 [[noreturn]] void fail_unreadable()
 {
@@ -164,6 +172,8 @@ bool list_reader::next(item& to)
     case item_kind::extent:
         to.numbers.first = static_cast<std::int64_t>(bytes_.take_number());
         to.numbers.count = static_cast<std::int64_t>(bytes_.take_number());
+        if (!to.numbers.is_sound())
+            fail_unreadable();
         return true;
     case item_kind::member:
         to.key = bytes_.take(bytes_.take_number());
@@ -196,6 +206,7 @@ void object_map::read(tables& from, std::int64_t agent, const std::vector<object
         found.damage = view(sha256(row.body)) == row.hash ? nullptr : "is damaged (its stored hash differs)";
         found.check = reference_check(row.hash);
         found.body = std::move(row.body);
+        bytes_ += found.body.size();
         return true;
     });
 }
@@ -231,31 +242,37 @@ void list_walker::fetch(std::string_view list, values which)
         }
         objects_.read(from_, agent_, wanted);
         level.clear();
+        std::unordered_set<std::int64_t> entered; // one that stands there twice is read once
         for (const auto& group : groups)
-            level.push_back(objects_.at(group));
+            if (const auto part = objects_.at(group); entered.insert(group.number).second)
+                level.push_back(part);
     }
 }
 
 void list_walker::walk(std::string_view list, const std::function<void(const item&)>& visit,
                        const std::function<void(const object_reference&)>& enter) const
 {
-    walk(list, visit, enter, 0);
+    auto left = items_in_any_case + items_per_byte * (list.size() + objects_.bytes());
+    walk(list, visit, enter, 0, left);
 }
 
 void list_walker::walk(std::string_view list, const std::function<void(const item&)>& visit,
-                       const std::function<void(const object_reference&)>& enter, int depth) const
+                       const std::function<void(const object_reference&)>& enter, int depth,
+                       std::size_t& left) const
 {
     if (depth > deepest)
         fail_unreadable();
     list_reader reader(list);
     for (item next; reader.next(next);) {
+        if (left-- == 0)
+            fail_unreadable();
         if (next.kind != item_kind::group) {
             visit(next);
             continue;
         }
         if (enter)
             enter(next.object);
-        walk(objects_.at(next.object), visit, enter, depth + 1);
+        walk(objects_.at(next.object), visit, enter, depth + 1, left);
     }
 }
 

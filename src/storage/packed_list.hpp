@@ -106,6 +106,8 @@ public:
     void read(tables& from, std::int64_t agent, const std::vector<object_reference>& wanted);
     //! The body. @throws waymark::error `corrupt` if it is missing, damaged or another than was referred to.
     std::string_view at(const object_reference& wanted) const;
+    //! Of all that were read.
+    std::size_t bytes() const noexcept { return bytes_; }
 
 private:
     struct entry {
@@ -114,6 +116,7 @@ private:
         const char* damage = nullptr;
     };
     std::unordered_map<std::int64_t, entry> entries_;
+    std::size_t bytes_ = 0;
 };
 
 //! Walks through a list and the groups in it. Groups are read a level at a time.
@@ -134,7 +137,7 @@ public:
 
 private:
     void walk(std::string_view list, const std::function<void(const item&)>& visit,
-              const std::function<void(const object_reference&)>& enter, int depth) const;
+              const std::function<void(const object_reference&)>& enter, int depth, std::size_t& left) const;
 
     tables& from_;
     std::int64_t agent_;
