@@ -103,6 +103,10 @@ public:
     //! A member that is not modelled here; kept and written back.
     conversation& with_extra(std::string_view key, json_input value) &;
     conversation&& with_extra(std::string_view key, json_input value) &&;
+    //! All of them at once, in place of those that are there.
+    //! @throws waymark::error `invalid_argument` if one has the name of a member that is modelled here.
+    conversation& with_extra(boost::json::object members) &;
+    conversation&& with_extra(boost::json::object members) &&;
 
     void push(message next);
     //! Keeps the oldest `count` messages; does nothing if there are no more than that.

@@ -20,9 +20,7 @@ constexpr std::size_t envelope_depth = 8;
 //! A conversation without its oldest messages.
 conversation without_first(const conversation& chat, std::size_t count)
 {
-    conversation rest(chat.max_tokens());
-    for (const auto& member : chat.extra())
-        rest.with_extra(member.key(), member.value());
+    auto rest = conversation(chat.max_tokens()).with_extra(chat.extra());
     for (auto i = count; i < chat.size(); ++i)
         rest.push(chat[i]);
     return rest;
@@ -35,9 +33,7 @@ conversation behind(const conversation& before, std::size_t count, const convers
     whole.truncate(count);
     // The members besides the messages are the line's own.
     if (whole.max_tokens() != rest.max_tokens() || whole.extra() != rest.extra()) {
-        conversation own(rest.max_tokens());
-        for (const auto& member : rest.extra())
-            own.with_extra(member.key(), member.value());
+        auto own = conversation(rest.max_tokens()).with_extra(rest.extra());
         for (const auto& message : whole)
             own.push(message);
         whole = std::move(own);

@@ -121,11 +121,20 @@ conversation&& conversation::with_max_tokens(std::uint64_t max_tokens) && noexce
     return std::move(with_max_tokens(max_tokens));
 }
 
-conversation& conversation::with_extra(std::string_view key, json_input value) &
+namespace {
+
+void require_extra(std::string_view key)
 {
     if (key == "messages" || key == "max_tokens")
         throw error(errc::invalid_argument,
                     "'" + std::string(key) + "' is no extra member of a conversation");
+}
+
+} // namespace
+
+conversation& conversation::with_extra(std::string_view key, json_input value) &
+{
+    require_extra(key);
     auto changed = std::make_shared<json::object>(extra());
     changed->insert_or_assign(key, std::move(value).take());
     extra_ = std::move(changed);
@@ -135,6 +144,20 @@ conversation& conversation::with_extra(std::string_view key, json_input value) &
 conversation&& conversation::with_extra(std::string_view key, json_input value) &&
 {
     return std::move(with_extra(key, std::move(value)));
+}
+
+conversation& conversation::with_extra(json::object members) &
+{
+    for (const auto& member : members)
+        require_extra(member.key());
+    extra_ =
+        members.empty() ? nullptr : std::make_shared<const json::object>(detail::rehome(std::move(members)));
+    return *this;
+}
+
+conversation&& conversation::with_extra(json::object members) &&
+{
+    return std::move(with_extra(std::move(members)));
 }
 
 std::size_t conversation::size() const noexcept
@@ -346,10 +369,11 @@ conversation tag_invoke(json::value_to_tag<conversation>, const json::value& fro
         }
         ++index;
     }
+    json::object extra;
     for (const auto& member : from.get_object())
         if (member.key() != "max_tokens" && member.key() != "messages")
-            chat.with_extra(member.key(), member.value());
-    return chat;
+            extra.emplace(member.key(), member.value());
+    return std::move(chat).with_extra(std::move(extra));
 }
 
 } // namespace waymark

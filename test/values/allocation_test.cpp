@@ -87,3 +87,14 @@ TEST_CASE("a checkpoint of a long conversation with a large state is cheap to ma
     store.save(longer);
     CHECK(allocations - before < 30);
 }
+
+TEST_CASE("reading many extra members takes time in proportion")
+{
+    boost::json::object members;
+    for (int i = 0; i < 5'000; ++i)
+        members["member " + std::to_string(i)] = i;
+    const auto text = checkpoint("agent", conversation().with_extra(std::move(members))).to_bytes();
+    const auto before = allocations.load();
+    CHECK(checkpoint::from_bytes(text).conversation().extra().size() == 5'000);
+    CHECK(allocations - before < 50'000); // a copy of all for each would be millions
+}

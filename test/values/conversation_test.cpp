@@ -239,6 +239,9 @@ TEST_CASE("an extra member cannot take the place of the messages")
 {
     CHECK_THROWS_AS(conversation().with_extra("messages", 5), error);
     CHECK_THROWS_AS(conversation().with_extra("max_tokens", 5), error);
+    CHECK_THROWS_AS(conversation().with_extra(json::object{{"messages", 5}}), error);
+    const auto two = conversation().with_extra("old", 1).with_extra(json::object{{"a", 1}, {"b", 2}});
+    CHECK(two.extra() == json::object{{"a", 1}, {"b", 2}}); // all at once: the old one is gone
 }
 
 TEST_CASE("a conversation survives the round trip through JSON")
