@@ -60,6 +60,7 @@ public:
     //! @throws waymark::error `invalid_argument` if the id is not valid.
     explicit step_query(std::string agent_id);
 
+    //! @throws waymark::error `invalid_argument` if it is not valid, as does `key`.
     step_query& scope(std::string scope) &;
     step_query&& scope(std::string scope) &&;
     step_query& key(std::string key) &;

@@ -158,6 +158,8 @@ void query::validate() const
             throw error(errc::invalid_argument,
                         "before() needs a query for one agent: an id has no meaning across agents");
     }
+    if (after_)
+        validate_label(after_->agent_id(), "the agent id of the cursor");
     for (const auto& [key, value] : metadata_) {
         detail::check_json(json::object{{key, value}}, limits{}.max_depth(), "a query's metadata");
     }

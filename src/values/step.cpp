@@ -89,6 +89,7 @@ step_query::step_query(std::string agent_id) : agent_id_(std::move(agent_id))
 
 step_query& step_query::scope(std::string scope) &
 {
+    validate_label(scope, "the scope");
     scope_ = std::move(scope);
     return *this;
 }
@@ -100,6 +101,7 @@ step_query&& step_query::scope(std::string scope) &&
 
 step_query& step_query::key(std::string key) &
 {
+    validate_id(key, "the step's key");
     key_ = std::move(key);
     return *this;
 }

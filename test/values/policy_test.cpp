@@ -4,6 +4,7 @@
 #include <waymark/error.hpp>
 #include <waymark/query.hpp>
 #include <waymark/retention.hpp>
+#include <waymark/step.hpp>
 #include <waymark/strategy.hpp>
 
 #include <boost/json/parse.hpp>
@@ -74,6 +75,15 @@ TEST_CASE("a query needs an agent, or says that it means all")
     CHECK_FALSE(query::all_agents().agent_id());
     CHECK_THROWS_AS(query::all_agents().before("x").validate(), error);
     CHECK_THROWS_AS(query("a").metadata("k", "\xff").validate(), error);
+}
+
+TEST_CASE("what is asked for is checked as what is saved")
+{
+    const std::string with_nul("a\0b", 3);
+    CHECK_THROWS_AS(step_query("agent").scope(with_nul), error);
+    CHECK_THROWS_AS(step_query("agent").key(with_nul), error);
+    CHECK_THROWS_AS(step_query("agent").key("\xff"), error);
+    CHECK_THROWS_AS(query::all_agents().after(cursor(with_nul, 1)).validate(), error);
 }
 
 TEST_CASE("queries survive the round trip through JSON")
