@@ -26,6 +26,10 @@ if(NOT TARGET waymark::asio)
         # line, two files that include things in different order allocate and free differently.
         target_compile_definitions(waymark::asio INTERFACE ASIO_HAS_STD_ALIGNED_ALLOC=1)
     endif()
+    # clang keeps the address of a thread's variable over the suspension of a coroutine. One that goes on on another
+    # thread would then use the first thread's cache of frames, which has no lock.
+    target_compile_definitions(waymark::asio INTERFACE
+        $<$<CXX_COMPILER_ID:Clang,AppleClang>:ASIO_DISABLE_AWAITABLE_FRAME_RECYCLING>)
     if(asio_version LESS 102800)
         # These versions look for the coroutines of clang in <experimental/coroutine> only.
         target_compile_definitions(waymark::asio INTERFACE

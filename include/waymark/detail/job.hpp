@@ -165,6 +165,13 @@ public:
         }
     }
 
+    //! What it was to store goes now: its handler may be called much later.
+    void fail(std::error_code code, std::string details) noexcept override
+    {
+        ending_job::fail(code, std::move(details));
+        function_ = nullptr;
+    }
+
     Result take_result() { return std::move(result_); }
 
 private:

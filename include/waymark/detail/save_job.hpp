@@ -59,6 +59,13 @@ public:
 
     void run(store&) noexcept override {} // the engine commits saves as a batch
 
+    //! What it was to save goes now: its handler may be called much later.
+    void fail(std::error_code code, std::string details) noexcept override
+    {
+        ending_job::fail(code, std::move(details));
+        [[maybe_unused]] const auto dropped = take_request();
+    }
+
     void succeed(const save_result& result, std::size_t batch_size) noexcept
     {
         receipt_ = {result, batch_size, queue_depth_, std::chrono::steady_clock::now() - start_};

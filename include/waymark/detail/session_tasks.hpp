@@ -77,6 +77,14 @@ private:
 
 //! What the tasks that save have in common.
 class saving_task : public session_task {
+public:
+    //! What it was to save goes now: its handler may be called much later.
+    void fail(std::error_code code, std::string details) noexcept override
+    {
+        session_task::fail(code, std::move(details));
+        draft_.reset();
+    }
+
 protected:
     explicit saving_task(std::optional<checkpoint> draft) : draft_(std::move(draft)) {}
     ~saving_task() = default;
