@@ -4,7 +4,8 @@
 
 #include <boost/json/serialize.hpp>
 
-#include <functional>
+#include <array>
+#include <iterator>
 #include <random>
 #include <sstream>
 
@@ -19,10 +20,12 @@ class generator {
 public:
     explicit generator(std::uint64_t seed) : random_(seed), ids_(one_in(4) ? 60 : 8) {}
 
+    static constexpr std::array<const char*, 3> agents = {"a", "b", "c/../d"};
+
     std::size_t below(std::size_t bound) { return random_() % bound; }
     bool one_in(std::size_t n) { return below(n) == 0; }
 
-    std::string agent() { return pick({"a", "b", "c/../d"}); }
+    std::string agent() { return agents[below(agents.size())]; }
     std::string scope() { return pick({"", "", "sub"}); }
     std::string id() { return "id" + std::to_string(below(ids_)); }
     std::string name() { return pick({"", "start", "end", "x"}); }
@@ -126,7 +129,7 @@ private:
     conversation chat_;
 };
 
-//! What an operation on one store led to, in a form that two stores can be compared by. Sequences differ
+//! What an operation on one store led to, in a form that stores can be compared by. Sequences differ
 //! between stores (gaps are allowed) and sizes are a store's own; order and everything else must not.
 class observation {
 public:
@@ -187,16 +190,39 @@ std::string two_pages(store& target, const query& wanted)
     });
 }
 
+//! All headers and steps of a store; to compare them costs less than to print them.
+class contents {
+public:
+    explicit contents(store& target) : headers_(target.list(query::all_agents()))
+    {
+        for (auto& header : headers_)
+            header.with_sequence(0).with_stored_bytes(0); // a store's own
+        for (const auto& agent : target.list_agents()) {
+            auto found = target.load_steps(step_query(agent));
+            steps_.insert(steps_.end(), std::make_move_iterator(found.begin()),
+                          std::make_move_iterator(found.end()));
+            agents_.push_back(agent);
+        }
+    }
+
+    std::string show() const
+    {
+        return observation::show(headers_) + "\n agents" + observation::show(agents_) + "\n steps" +
+               observation::show(steps_);
+    }
+
+    friend bool operator==(const contents&, const contents&) = default;
+
+private:
+    std::vector<checkpoint_header> headers_;
+    std::vector<std::string> agents_;
+    std::vector<step> steps_;
+};
+
 class comparison {
 public:
-    using reopener = std::function<std::shared_ptr<store>(std::shared_ptr<store>)>;
-
-    comparison(std::shared_ptr<store> left, std::shared_ptr<store> right, std::uint64_t seed, reopener reopen)
-        : left_(std::move(left)),
-          right_(std::move(right)),
-          seed_(seed),
-          next_(seed),
-          reopen_(std::move(reopen))
+    comparison(std::span<compared_store> stores, std::uint64_t seed, const comparison_options& options)
+        : stores_(stores), seed_(seed), next_(seed), options_(options)
     {
     }
 
@@ -204,7 +230,22 @@ public:
     {
         for (number_ = 0; number_ < operations; ++number_)
             one_operation();
-        both("everything", [](store& target, std::ostream& seen) {
+        everything();
+        if (!options_.erases_at_the_end())
+            return;
+        for (const auto* agent : generator::agents)
+            write("erase_agent at the end",
+                  [&](store& s, std::ostream& seen) { seen << s.erase_agent(agent); });
+        all("what is left", [](store& s, std::ostream& seen) {
+            const auto left = s.stats();
+            seen << left.agents << ' ' << left.checkpoints << ' ' << left.steps;
+        });
+    }
+
+private:
+    void everything()
+    {
+        all("everything", [](store& target, std::ostream& seen) {
             seen << observation::show(target.load_all(query::all_agents()))
                  << observation::show(target.list(query::all_agents())) << target.verify().ok();
             const auto stats = target.stats();
@@ -217,16 +258,49 @@ public:
         });
     }
 
-private:
+    //! Each store against the first one.
     template <class Action>
-    void both(const std::string& what, Action action)
+    void all(const std::string& what, Action action)
     {
-        const auto on_left = observation::of([&](std::ostream& seen) { action(*left_, seen); });
-        const auto on_right = observation::of([&](std::ostream& seen) { action(*right_, seen); });
-        if (on_left != on_right)
-            fail(__FILE__, __LINE__,
-                 "the stores differ (seed " + std::to_string(seed_) + ", operation " +
-                     std::to_string(number_) + ", " + what + ")\nleft: " + on_left + "\nright: " + on_right);
+        std::string expected;
+        for (const auto& each : stores_) {
+            auto seen = observation::of([&](std::ostream& to) { action(each.get(), to); });
+            if (&each == &stores_.front())
+                expected = std::move(seen);
+            else if (seen != expected)
+                differ(what, each, expected, seen);
+        }
+    }
+
+    //! An operation that changes something.
+    template <class Action>
+    void write(const std::string& what, Action action)
+    {
+        all(what, std::move(action));
+        if (!options_.is_after_each_operation())
+            return;
+        const auto expected = contents_of(stores_.front(), what);
+        for (const auto& each : stores_.subspan(1))
+            if (const auto found = contents_of(each, what); !(found == expected))
+                differ("what is there after " + what, each, expected.show(), found.show());
+    }
+
+    contents contents_of(const compared_store& from, const std::string& after) const
+    {
+        try {
+            return contents(from.get());
+        } catch (const error& failure) {
+            differ("after " + after, from, "can be read", failure.what());
+        }
+    }
+
+    [[noreturn]] void differ(const std::string& what, const compared_store& other,
+                             const std::string& expected, const std::string& seen) const
+    {
+        fail(__FILE__, __LINE__,
+             "the stores differ (seed " + std::to_string(seed_) + ", operation " + std::to_string(number_) +
+                 ", " + what + ")\n" + stores_.front().name() + ": " + expected + "\n" + other.name() + ": " +
+                 seen);
     }
 
     void one_operation()
@@ -234,41 +308,42 @@ private:
         switch (next_.below(16)) {
         case 0: {
             const auto agent = next_.agent(), scope = next_.scope(), id = next_.id();
-            return both("erase " + agent + " " + id,
-                        [&](store& s, std::ostream& seen) { seen << s.erase(agent, scope, id); });
+            return write("erase " + agent + " " + id,
+                         [&](store& s, std::ostream& seen) { seen << s.erase(agent, scope, id); });
         }
         case 1: {
             const auto agent = next_.agent();
             if (next_.one_in(2)) {
-                right_ = reopen_(std::move(right_));
+                for (auto& each : stores_)
+                    each.reopen();
                 return;
             }
             if (next_.one_in(2)) {
                 const auto scope = next_.scope();
-                return both("erase_scope " + agent + " " + scope,
-                            [&](store& s, std::ostream& seen) { seen << s.erase_scope(agent, scope); });
+                return write("erase_scope " + agent + " " + scope,
+                             [&](store& s, std::ostream& seen) { seen << s.erase_scope(agent, scope); });
             }
-            return both("erase_agent " + agent,
-                        [&](store& s, std::ostream& seen) { seen << s.erase_agent(agent); });
+            return write("erase_agent " + agent,
+                         [&](store& s, std::ostream& seen) { seen << s.erase_agent(agent); });
         }
         case 2: {
             const auto from = next_.agent(), to = next_.agent();
-            return both("copy_agent " + from + " to " + to,
-                        [&](store& s, std::ostream& seen) { seen << s.copy_agent(from, to); });
+            return write("copy_agent " + from + " to " + to,
+                         [&](store& s, std::ostream& seen) { seen << s.copy_agent(from, to); });
         }
         case 3: {
             const auto agent = next_.agent();
             const auto policies = next_.policies();
             const auto dry = next_.one_in(2) ? dry_run::yes : dry_run::no;
-            return both("prune " + agent, [&](store& s, std::ostream& seen) {
+            return write("prune " + agent, [&](store& s, std::ostream& seen) {
                 seen << observation::show(s.prune(agent, policies, dry).removed());
             });
         }
         case 4: {
             const auto agent = next_.agent(), scope = next_.scope(), id = next_.id();
             const auto pinned = next_.one_in(2);
-            return both("pin",
-                        [&](store& s, std::ostream& seen) { seen << s.pin(agent, scope, id, pinned); });
+            return write("pin",
+                         [&](store& s, std::ostream& seen) { seen << s.pin(agent, scope, id, pinned); });
         }
         case 5:
         case 6:
@@ -276,14 +351,14 @@ private:
         case 7:
         case 8: {
             const auto wanted = next_.next_query();
-            both("list", [&](store& s, std::ostream& seen) { seen << two_pages(s, wanted); });
-            return both("load_all and count", [&](store& s, std::ostream& seen) {
+            all("list", [&](store& s, std::ostream& seen) { seen << two_pages(s, wanted); });
+            return all("load_all and count", [&](store& s, std::ostream& seen) {
                 seen << observation::show(s.load_all(wanted)) << s.count(wanted);
             });
         }
         case 9: {
             const auto agent = next_.agent(), scope = next_.scope(), id = next_.id();
-            return both("load", [&](store& s, std::ostream& seen) {
+            return all("load", [&](store& s, std::ostream& seen) {
                 seen << observation::show(s.load(agent, scope, id))
                      << observation::show(s.load_latest(agent, scope)) << observation::show(s.load(id));
             });
@@ -298,10 +373,10 @@ private:
         std::vector<save_request> batch;
         for (std::size_t left = 1 + (next_.one_in(3) ? next_.below(4) : 0); left > 0; --left)
             batch.emplace_back(next_.next_checkpoint(), next_.options());
-        both("save", [&](store& s, std::ostream& seen) { seen << observation::show_codes(s.save(batch)); });
+        write("save", [&](store& s, std::ostream& seen) { seen << observation::show_codes(s.save(batch)); });
         if (next_.one_in(4)) // the acknowledgement was lost
-            both("save again",
-                 [&](store& s, std::ostream& seen) { seen << observation::show_codes(s.save(batch)); });
+            write("save again",
+                  [&](store& s, std::ostream& seen) { seen << observation::show_codes(s.save(batch)); });
     }
 
     void put_steps()
@@ -310,41 +385,81 @@ private:
         for (std::size_t left = 1 + next_.below(2); left > 0; --left)
             if (auto& added = batch.emplace_back(next_.next_step(), next_.one_in(2)); next_.one_in(4))
                 added.restored();
-        both("put_steps",
-             [&](store& s, std::ostream& seen) { seen << observation::show_codes(s.put_steps(batch)); });
+        write("put_steps",
+              [&](store& s, std::ostream& seen) { seen << observation::show_codes(s.put_steps(batch)); });
         if (next_.one_in(4)) {
             const auto agent = next_.agent(), scope = next_.scope(), key = next_.step_key();
-            both("erase_step",
-                 [&](store& s, std::ostream& seen) { seen << s.erase_step(agent, scope, key); });
+            write("erase_step",
+                  [&](store& s, std::ostream& seen) { seen << s.erase_step(agent, scope, key); });
         }
         auto wanted = step_query(next_.agent());
         if (next_.one_in(2))
             wanted.pending_only();
-        both("load_steps",
-             [&](store& s, std::ostream& seen) { seen << observation::show(s.load_steps(wanted)); });
+        all("load_steps",
+            [&](store& s, std::ostream& seen) { seen << observation::show(s.load_steps(wanted)); });
     }
 
-    std::shared_ptr<store> left_;
-    std::shared_ptr<store> right_;
+    std::span<compared_store> stores_;
     std::uint64_t seed_;
     generator next_;
-    reopener reopen_;
+    comparison_options options_;
     std::size_t number_ = 0;
 };
 
 } // namespace
 
+compared_store::compared_store(std::string name, std::shared_ptr<store> backend, reopener reopen)
+    : name_(std::move(name)), backend_(std::move(backend)), reopen_(std::move(reopen))
+{
+}
+
+void compared_store::reopen()
+{
+    if (reopen_)
+        backend_ = reopen_(std::move(backend_));
+}
+
+comparison_options& comparison_options::after_each_operation() & noexcept
+{
+    after_each_operation_ = true;
+    return *this;
+}
+
+comparison_options&& comparison_options::after_each_operation() && noexcept
+{
+    return std::move(after_each_operation());
+}
+
+comparison_options& comparison_options::erase_at_the_end() & noexcept
+{
+    erase_at_the_end_ = true;
+    return *this;
+}
+
+comparison_options&& comparison_options::erase_at_the_end() && noexcept
+{
+    return std::move(erase_at_the_end());
+}
+
+void compare_stores(std::span<compared_store> stores, std::uint64_t seed, std::size_t operations,
+                    const comparison_options& options)
+{
+    comparison(stores, seed, options).run(operations);
+}
+
 void compare_stores(std::shared_ptr<store> left, std::shared_ptr<store> right, std::uint64_t seed,
                     std::size_t operations)
 {
-    const auto keep = [](std::shared_ptr<store> current) { return current; };
-    comparison(std::move(left), std::move(right), seed, keep).run(operations);
+    std::array both = {compared_store("left", std::move(left)), compared_store("right", std::move(right))};
+    compare_stores(both, seed, operations);
 }
 
 void compare_with_model(const backend_under_test& backend, std::uint64_t seed, std::size_t operations)
 {
     const auto reopen = [&](std::shared_ptr<store> current) { return backend.reopen(std::move(current)); };
-    comparison(make_model_store(), backend.make_empty(), seed, reopen).run(operations);
+    std::array both = {compared_store("the model", make_model_store()),
+                       compared_store(backend.name(), backend.make_empty(), reopen)};
+    compare_stores(both, seed, operations);
 }
 
 } // namespace waymark::testing
