@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <dirent.h>
 #include <fcntl.h>
+#include <memory>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
@@ -69,6 +71,38 @@ std::vector<fs::path> make_folders_below(const fs::path& root, const fs::path& f
         existing.push_back(parent);
     }
     return existing;
+}
+
+// Not with std::filesystem's iterator: that of g++ 12 ends the process when memory runs out.
+std::vector<fs::path> list(const fs::path& folder)
+{
+    struct closer {
+        void operator()(DIR* listing) const { ::closedir(listing); }
+    };
+    std::vector<fs::path> entries;
+    const int opened = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (opened < 0) {
+        if (errno == ENOENT || errno == ENOTDIR || errno == ELOOP)
+            return entries;
+        fail(folder, "listed", errno);
+    }
+    const std::unique_ptr<DIR, closer> listing(::fdopendir(opened)); // it owns the descriptor
+    if (listing == nullptr) {
+        const auto failure = errno;
+        ::close(opened);
+        fail(folder, "listed", failure);
+    }
+    for (;;) {
+        errno = 0;
+        const auto* const entry = ::readdir(listing.get());
+        if (entry == nullptr && errno != 0)
+            fail(folder, "listed", errno);
+        if (entry == nullptr)
+            return entries;
+        const std::string_view name = entry->d_name;
+        if (name != "." && name != "..")
+            entries.push_back(folder / name);
+    }
 }
 
 void remove(const fs::path& file)

@@ -41,6 +41,8 @@ void make_folders(const std::filesystem::path& folder);
 //! they may not have been synced by who made them.
 std::vector<std::filesystem::path> make_folders_below(const std::filesystem::path& root,
                                                       const std::filesystem::path& folder);
+//! What is in a folder, in no order. Empty if it is not there, is a link or no folder.
+std::vector<std::filesystem::path> list(const std::filesystem::path& folder);
 //! Does nothing if it is not there.
 void remove(const std::filesystem::path& file);
 //! Makes an empty file for the owner alone unless one is there.

@@ -29,14 +29,7 @@ bool is_real_folder(const fs::path& path)
 //! The entries of a folder, in a fixed order. Empty if it is not there or is a link.
 std::vector<fs::path> entries_of(const fs::path& folder)
 {
-    std::vector<fs::path> entries;
-    if (!is_real_folder(folder))
-        return entries;
-    std::error_code failure;
-    for (fs::directory_iterator it(folder, failure), end; !failure && it != end; it.increment(failure))
-        entries.push_back(it->path());
-    if (failure && failure != std::errc::no_such_file_or_directory)
-        files::fail(folder, "listed", failure.value());
+    auto entries = files::list(folder);
     std::sort(entries.begin(), entries.end());
     return entries;
 }

@@ -53,12 +53,13 @@ void file_changes::sync()
 
 void file_changes::publish()
 {
-    std::set<fs::path> folders;
+    std::set<fs::path> folders; // before anything is visible: memory may run out here
+    for (const auto& next : changes_)
+        folders.insert(next.target.parent_path());
     for (const auto& next : changes_) {
         if (::rename(next.temporary.c_str(), next.target.c_str()) != 0)
             files::fail(next.target, "put in place", errno);
         is_visible_ = true;
-        folders.insert(next.target.parent_path());
     }
     changes_.clear();
     for (const auto& folder : folders)

@@ -133,10 +133,9 @@ void locked_folder::check_format()
 
 void locked_folder::clean_up() const
 {
-    std::error_code failure;
-    for (const auto& entry : fs::directory_iterator(aside(), failure)) {
-        std::error_code ignored;
-        fs::remove_all(entry.path(), ignored);
+    for (const auto& left : files::list(aside())) {
+        std::error_code ignored; // the next opening tries again
+        fs::remove_all(left, ignored);
     }
 }
 

@@ -45,9 +45,12 @@ public:
                 throw;
             poison = failure.details().message();
             throw error(errc::outcome_unknown, failure.details().message());
-        } catch (...) {
+        } catch (...) { // no memory, most likely
             forget(touched);
-            throw;
+            if (!begun)
+                throw;
+            poison = "no memory";
+            throw error(errc::outcome_unknown, "memory ran out in the middle of a commit");
         }
     }
 

@@ -35,13 +35,15 @@ std::mutex creation_mutex;
 } // namespace
 
 sqlite_database::sqlite_database(const fs::path& path, const sqlite_options& options)
-    : path_(path.empty() ? std::string() : resolve(path)), options_(options)
+    : path_(path.empty() ? std::string() : resolve(path)),
+      folder_(fs::path(path_).parent_path()),
+      options_(options)
 {
     const auto name = is_in_memory() ? std::string(":memory:") : path_;
     {
         const std::lock_guard lock(creation_mutex);
         if (!is_in_memory()) {
-            files::make_folders(fs::path(path_).parent_path());
+            files::make_folders(folder_);
             files::make_private_file(path_);
         }
         writer_ = connect(name, options_, role::writer);
@@ -51,7 +53,7 @@ sqlite_database::sqlite_database(const fs::path& path, const sqlite_options& opt
     largest_value_ = static_cast<std::size_t>(sqlite3_limit(writer_->get(), SQLITE_LIMIT_LENGTH, -1)) - 1024;
     if (is_in_memory())
         return;
-    files::sync_folder(fs::path(path_).parent_path());
+    files::sync_folder(folder_);
     settle_log();
     sqlite3_wal_hook(
         writer_->get(),
@@ -171,7 +173,7 @@ void sqlite_database::after_commit()
     // The log may have been made by this commit; SQLite does not tell when its own sync of the folder fails.
     if (!folder_is_synced_) {
         try {
-            files::sync_folder(fs::path(path_).parent_path());
+            files::sync_folder(folder_);
         } catch (const error& failure) {
             poison(failure.details().message());
             throw error(errc::outcome_unknown, failure.details().message());

@@ -50,6 +50,7 @@ private:
     void checkpoint_log(int mode);
 
     const std::string path_;
+    const std::filesystem::path folder_; // here, since nothing may be allocated after a commit
     const sqlite_options options_;
     std::size_t largest_value_ = 0;
     std::size_t page_bytes_ = 0;

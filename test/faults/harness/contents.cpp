@@ -20,6 +20,7 @@ std::string as_json(const Value& value)
 std::string everything_in(store& from)
 {
     std::ostringstream text;
+    text.exceptions(std::ios::badbit); // without memory it would just stop
     for (const auto& agent_id : from.list_agents()) {
         text << "agent " << agent_id << '\n';
         std::set<std::string> scopes;

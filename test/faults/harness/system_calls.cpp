@@ -1,133 +1,14 @@
-#include "system_calls.hpp"
+//! The calls, instead of the C library's.
+#include "watch.hpp"
 
-#include "allocations.hpp"
-
-#include <atomic>
-#include <cerrno>
 #include <cstdarg>
-#include <cstring>
-#include <dirent.h>
 #include <dlfcn.h>
-#include <fcntl.h>
-#include <mutex>
-#include <string>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <unordered_map>
-#include <utility>
 
 namespace waymark::faults {
 
-std::string_view name_of(call which)
-{
-    constexpr std::array names = {"open",   "read",   "write",       "sync", "truncate",
-                                  "rename", "remove", "make_folder", "look", "list"};
-    return names[static_cast<std::size_t>(which)];
-}
-
 namespace {
-
-//! What is known about the watched folder. All calls on it pass one by one, so that the log has them in the
-//! order in which they happened.
-struct watch {
-    std::mutex mutex;
-    std::string folder;
-    std::array<std::uint64_t, all_calls.size()> counts{};
-    std::optional<fault> next;
-    bool fails_next_write = false; // of a cut_error
-    bool has_failed = false;
-    watched_folder::ignored ignored = watched_folder::ignored::nothing;
-
-    struct open_file {
-        std::string path;
-        int node = 0;
-    };
-    std::unordered_map<int, open_file> files; // by descriptor
-    std::unordered_map<DIR*, bool> listings;
-
-    bool is_recording = false;
-    disk_log log;
-};
-
-std::atomic<bool> is_watching = false;
-thread_local int inside = 0; // calls that a call makes are the system's own
-
-watch& state()
-{
-    static watch instance;
-    return instance;
-}
-
-//! Enters a call, if it is to be looked at.
-class visit {
-public:
-    visit() : is_ours_(is_watching.load(std::memory_order_acquire) && inside == 0)
-    {
-        if (!is_ours_)
-            return;
-        ++inside;
-        lock_ = std::unique_lock(state().mutex);
-    }
-    visit(const visit&) = delete;
-    visit& operator=(const visit&) = delete;
-    ~visit()
-    {
-        if (is_ours_)
-            --inside;
-    }
-
-    bool sees(const char* path) const
-    {
-        const auto& folder = state().folder;
-        return is_ours_ && path != nullptr && std::strncmp(path, folder.c_str(), folder.size()) == 0 &&
-               (path[folder.size()] == '/' || path[folder.size()] == '\0');
-    }
-    watch::open_file* file(int descriptor) const
-    {
-        if (!is_ours_)
-            return nullptr;
-        const auto found = state().files.find(descriptor);
-        return found == state().files.end() ? nullptr : &found->second;
-    }
-    std::string path_at(int folder, const char* name) const
-    {
-        if (name[0] == '/' || folder == AT_FDCWD)
-            return name;
-        const auto* known = file(folder);
-        return known == nullptr ? std::string(name) : known->path + "/" + name;
-    }
-    bool is_ours() const noexcept { return is_ours_; }
-
-private:
-    const spared_allocations spared_;
-    bool is_ours_;
-    std::unique_lock<std::mutex> lock_;
-};
-
-//! How a call goes: as it should, cut, or not at all (errno is set).
-enum class fate { as_it_should, cut, fails };
-
-fate fate_of(call which)
-{
-    auto& all = state();
-    const auto number = ++all.counts[static_cast<std::size_t>(which)];
-    if (which == call::write && std::exchange(all.fails_next_write, false)) {
-        errno = all.next ? all.next->error : EIO;
-        return fate::fails;
-    }
-    if (!all.next || all.next->where != which)
-        return fate::as_it_should;
-    const auto& planned = *all.next;
-    if (number != planned.nth && !(planned.forever && number > planned.nth))
-        return fate::as_it_should;
-    all.has_failed = true;
-    if (planned.what == fault::kind::error || number != planned.nth) {
-        errno = planned.error;
-        return fate::fails;
-    }
-    all.fails_next_write = planned.what == fault::kind::cut_error && which == call::write;
-    return fate::cut;
-}
 
 //! The C library's own.
 template <class Function>
@@ -137,91 +18,10 @@ Function* real(const char* name)
 }
 #define REAL(name, ...) static auto* const next = real<__VA_ARGS__>(name)
 
-// Recording
-
-std::string parent_of(const std::string& path)
-{
-    return path.substr(0, path.rfind('/'));
-}
-std::string name_in(const std::string& path)
-{
-    return path.substr(path.rfind('/') + 1);
-}
-
-std::string below(const std::string& path)
-{
-    return path.substr(state().folder.size());
-}
-
-int node_of(const std::string& path)
-{
-    const auto& nodes = state().log.nodes;
-    const auto found = nodes.find(below(path));
-    return found == nodes.end() ? 0 : found->second;
-}
-
-void note_made(const std::string& path, bool folder)
-{
-    auto& all = state();
-    if (!all.is_recording || node_of(path) != 0)
-        return;
-    const int node = folder ? all.log.add_folder() : all.log.add_file();
-    all.log.nodes[below(path)] = node;
-    all.log.add(
-        {.what = disk_event::kind::entries, .entries = {{node_of(parent_of(path)), name_in(path), node}}});
-}
-
-void note_removed(const std::string& path)
-{
-    auto& all = state();
-    if (!all.is_recording || node_of(path) == 0)
-        return;
-    all.log.nodes.erase(below(path));
-    all.log.add(
-        {.what = disk_event::kind::entries, .entries = {{node_of(parent_of(path)), name_in(path), 0}}});
-}
-
-void note_renamed(const std::string& from, const std::string& to)
-{
-    auto& all = state();
-    const int node = node_of(from);
-    if (!all.is_recording || node == 0)
-        return;
-    const auto before = below(from);
-    std::map<std::string, int> moved;
-    for (auto it = all.log.nodes.begin(); it != all.log.nodes.end();) {
-        const auto& path = it->first;
-        const bool goes = path == before || path.starts_with(before + "/");
-        if (goes)
-            moved[below(to) + path.substr(before.size())] = it->second;
-        it = goes ? all.log.nodes.erase(it) : std::next(it);
-    }
-    for (const auto& [path, which] : moved)
-        all.log.nodes[path] = which;
-    all.log.add({.what = disk_event::kind::entries,
-                 .entries = {{node_of(parent_of(from)), name_in(from), 0},
-                             {node_of(parent_of(to)), name_in(to), node}}});
-}
-
-void note_written(int node, std::uint64_t offset, const void* bytes, ssize_t count)
-{
-    if (state().is_recording && count > 0 && node != 0)
-        state().log.add({.what = disk_event::kind::write,
-                         .node = node,
-                         .offset = offset,
-                         .bytes = {static_cast<const char*>(bytes), static_cast<std::size_t>(count)}});
-}
-
-void note(disk_event::kind what, int node, std::uint64_t size = 0)
-{
-    if (state().is_recording && node != 0)
-        state().log.add({.what = what, .node = node, .offset = size});
-}
-
 // What the calls of one kind have in common
 
 template <class Real>
-int open_at(const visit& now, const std::string& path, int flags, Real open)
+int open_at(const std::string& path, int flags, Real open)
 {
     if (fate_of(call::open) != fate::as_it_should)
         return -1;
@@ -236,7 +36,6 @@ int open_at(const visit& now, const std::string& path, int flags, Real open)
     if ((flags & O_TRUNC) != 0)
         note(disk_event::kind::truncate, node);
     state().files[descriptor] = {path, node};
-    (void)now;
     return descriptor;
 }
 
@@ -307,78 +106,7 @@ int truncate_one(int node, off_t size, Real truncate)
 
 } // namespace
 
-// watched_folder
-
-watched_folder::watched_folder(const std::filesystem::path& folder)
-{
-    auto& all = state();
-    const std::lock_guard lock(all.mutex);
-    all.folder = folder.native();
-    all.counts = {};
-    all.next.reset();
-    all.fails_next_write = all.has_failed = all.is_recording = false;
-    all.ignored = ignored::nothing;
-    all.files.clear();
-    all.listings.clear();
-    all.log = {};
-    is_watching = true;
-}
-
-watched_folder::~watched_folder()
-{
-    is_watching = false;
-    const std::lock_guard lock(state().mutex); // nobody is inside any more
-}
-
-std::uint64_t watched_folder::count(call of) const
-{
-    const std::lock_guard lock(state().mutex);
-    return state().counts[static_cast<std::size_t>(of)];
-}
-
-void watched_folder::set(const std::optional<fault>& next)
-{
-    const std::lock_guard lock(state().mutex);
-    state().next = next;
-    state().counts = {};
-    state().fails_next_write = state().has_failed = false;
-}
-
-bool watched_folder::has_failed() const
-{
-    const std::lock_guard lock(state().mutex);
-    return state().has_failed;
-}
-
-void watched_folder::record(disk_log begun)
-{
-    const std::lock_guard lock(state().mutex);
-    state().log = std::move(begun);
-    state().is_recording = true;
-}
-
-disk_log watched_folder::take_log()
-{
-    const std::lock_guard lock(state().mutex);
-    state().is_recording = false;
-    return std::exchange(state().log, {});
-}
-
-std::size_t watched_folder::place_in_log() const
-{
-    const std::lock_guard lock(state().mutex);
-    return state().log.size();
-}
-
-void watched_folder::ignore(ignored what)
-{
-    const std::lock_guard lock(state().mutex);
-    state().ignored = what;
-}
-
 } // namespace waymark::faults
-
-// The calls themselves, instead of the C library's.
 
 using namespace waymark::faults; // NOLINT(google-build-using-namespace)
 
@@ -391,7 +119,7 @@ int opened(const char* path, int flags, mode_t mode, const char* name)
     const visit now;
     if (!now.sees(path))
         return next(path, flags, mode);
-    return open_at(now, path, flags, [&] { return next(path, flags, mode); });
+    return open_at(path, flags, [&] { return next(path, flags, mode); });
 }
 
 mode_t mode_of(int flags, va_list& rest)
@@ -453,7 +181,7 @@ int openat(int folder, const char* path, int flags, ...)
     const auto whole = now.is_ours() ? now.path_at(folder, path) : std::string();
     if (!now.sees(whole.c_str()))
         return next(folder, path, flags, mode);
-    return open_at(now, whole, flags, [&] { return next(folder, path, flags, mode); });
+    return open_at(whole, flags, [&] { return next(folder, path, flags, mode); });
 }
 
 int close(int descriptor)

@@ -155,7 +155,8 @@ void writer::erase()
     // Not the last of its scope: the steps would go along.
     std::vector<checkpoint_key> older;
     for (auto it = recent_.begin(); it != recent_.end(); ++it)
-        if (std::any_of(it + 1, recent_.end(), [&](const auto& later) { return later.scope() == it->scope(); }))
+        if (std::any_of(it + 1, recent_.end(),
+                        [&](const auto& later) { return later.scope() == it->scope(); }))
             older.push_back(it->key());
     if (older.empty())
         return save();
