@@ -32,9 +32,7 @@ std::optional<scope_row> intact_scope(tables& from, const agent_row& agent, std:
         throw error(errc::corrupt, "agent " + quoted(agent.id) + " should have " +
                                        std::to_string(agent.scopes) +
                                        " scopes; the record of one is missing");
-    if (agent.scopes > 0) // the one that is asked for may stand there under a damaged name
-        for (const auto& other : from.scopes_of(agent.number))
-            intact_scope(other);
+    from.confirm_absence_of_scope(agent);
     return found;
 }
 

@@ -220,6 +220,9 @@ public:
     virtual std::optional<scope_row> find_scope(std::int64_t agent, std::string_view scope) = 0;
     virtual std::vector<scope_row> scopes_of(std::int64_t agent) = 0;
     virtual std::int64_t count_scopes(std::int64_t agent) = 0;
+    //! After find_scope has found nothing: makes sure that no record of the agent stands under a damaged
+    //! name, where nobody else would notice. @throws waymark::error `corrupt`
+    virtual void confirm_absence_of_scope(const agent_row& /*agent*/) {}
     virtual void put_scope(const scope_row& row) = 0;
     virtual void remove_scope(std::int64_t agent, std::string_view scope) = 0;
 

@@ -217,6 +217,16 @@ std::int64_t sqlite_tables::count_scopes(std::int64_t agent)
     return found.number(0);
 }
 
+void sqlite_tables::confirm_absence_of_scope(const agent_row& agent)
+{
+    if (agent.scopes == 0)
+        return;
+    for (const auto& other : scopes_of(agent.number))
+        if (!is_intact(other))
+            throw error(errc::corrupt, "the record of scope " + detail::quoted(other.scope) + " of agent " +
+                                           detail::quoted(agent.id) + " is damaged; it may be another's");
+}
+
 void sqlite_tables::put_scope(const scope_row& row)
 {
     db_.use("INSERT INTO scopes (agent, scope, checkpoints, head, steps, checksum) VALUES (?, ?, ?, ?, ?, ?) "

@@ -39,6 +39,7 @@ public:
     std::optional<storage::scope_row> find_scope(std::int64_t agent, std::string_view scope) override;
     std::vector<storage::scope_row> scopes_of(std::int64_t agent) override;
     std::int64_t count_scopes(std::int64_t agent) override;
+    void confirm_absence_of_scope(const storage::agent_row& agent) override;
     void put_scope(const storage::scope_row& row) override;
     void remove_scope(std::int64_t agent, std::string_view scope) override;
 
