@@ -14,11 +14,11 @@ constexpr std::size_t longest_run = 64;
 constexpr int deepest = 16; // groups of groups; sixteen levels hold more than any state
 
 // A group may stand in several places, and groups of groups multiply: a few hundred forged bytes could keep a
-// reader busy for years. What was written stays far below this: a group is repeated under another key each
-// time, which takes bytes of its own, so that n bytes hold some n * n / 100 items, and those have to fit into
-// memory.
-constexpr std::size_t items_per_byte = 4096;
-constexpr std::size_t items_in_any_case = std::size_t{1} << 20;
+// reader busy for years. What was written stays below this: a group is repeated under another key each time,
+// which takes bytes of its own, so that n bytes hold some n * n / 160 items, of eleven bytes each at least. A
+// state of the gigabyte that a row can hold has 730 items for a byte then.
+constexpr std::size_t items_per_byte = 1024;
+constexpr std::size_t items_in_any_case = std::size_t{1} << 16;
 
 [[noreturn]] void fail_unreadable()
 {
