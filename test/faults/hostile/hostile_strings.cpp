@@ -318,13 +318,13 @@ texts invisible_characters()
 {
     texts all;
     for (const char32_t point :
-         {0xAD,   0x34F,  0x61C,  0x115F, 0x180E, 0x200B, 0x200C, 0x200D, 0x200E,  0x200F,
-          0x202A, 0x202B, 0x202C, 0x202D, 0x202E, 0x2060, 0x2061, 0x2062, 0x2066,  0x2067,
-          0x2068, 0x2069, 0x206A, 0x3164, 0xFE0F, 0xFEFF, 0xFFA0, 0xFFF9, 0xE0001, 0xE0041})
+         {0xADU,   0x34FU,  0x61CU,  0x115FU, 0x180EU, 0x200BU, 0x200CU, 0x200DU, 0x200EU,  0x200FU,
+          0x202AU, 0x202BU, 0x202CU, 0x202DU, 0x202EU, 0x2060U, 0x2061U, 0x2062U, 0x2066U,  0x2067U,
+          0x2068U, 0x2069U, 0x206AU, 0x3164U, 0xFE0FU, 0xFEFFU, 0xFFA0U, 0xFFF9U, 0xE0001U, 0xE0041U})
         for (const auto* before : {"", "adm"})
             all.push_back(before + utf8(point) + (*before == '\0' ? "" : "in"));
-    for (const char32_t point : {0xFDD0, 0xFDEF, 0xFFFD, 0xFFFE, 0xFFFF, 0x1FFFE, 0x1FFFF, 0x10FFFE, 0x10FFFF,
-                                 0xE000, 0xF8FF, 0xD7FF})
+    for (const char32_t point : {0xFDD0U, 0xFDEFU, 0xFFFDU, 0xFFFEU, 0xFFFFU, 0x1FFFEU, 0x1FFFFU, 0x10FFFEU,
+                                 0x10FFFFU, 0xE000U, 0xF8FFU, 0xD7FFU})
         all.push_back(utf8(point));
     for (const auto* emoji :
          {"\xf0\x9f\xa7\xad", "\xf0\x9f\x91\xa9\xe2\x80\x8d\xf0\x9f\x91\xa9\xe2\x80\x8d\xf0\x9f\x91\xa7",
@@ -346,9 +346,9 @@ texts long_strings()
     all.push_back(std::string(254, 'x') + "y");
     all.push_back(std::string(254, 'x') + "X");
     for (const std::size_t length :
-         {100, 179, 180, 181, 182, 250, 251}) // names of files change their form there
+         {100U, 179U, 180U, 181U, 182U, 250U, 251U}) // names of files change their form there
         all.push_back(std::string(length, 'a'));
-    for (const std::size_t length : {59, 60, 61, 84, 85})
+    for (const std::size_t length : {59U, 60U, 61U, 84U, 85U})
         all.push_back(std::string(length, 'A'));
     for (const auto& id : {std::string(255, 'x'), std::string(181, 'a'), repeated("../", 85)})
         all.push_back(file::to_name(id)); // an id like the file of another id
