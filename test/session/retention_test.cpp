@@ -89,7 +89,9 @@ TEST_CASE("no save waits for a prune, and a prune concerns the session's scope")
             session_options().with_scope("sub").with_retention(retention().keep_last(1)).prune_every(1)};
         for (int i = 0; i < 5; ++i)
             co_await sub.async_checkpoint("sub", i, chat_of(i));
-        CHECK(backend->prunes == 1); // it runs, and all five saves are done
+        // All five saves are done, and it runs: its thread may only just have been woken.
+        const auto runs = co_await test::eventually(store, [&] { return backend->prunes == 1; });
+        CHECK(runs);
         backend->released.release();
         co_await test::eventually(store, [&] { return backend->prunes == 2; });
         backend->released.release(); // the second one sees what came meanwhile
