@@ -94,7 +94,8 @@ std::vector<fs::path> list(const fs::path& folder)
     }
     for (;;) {
         errno = 0;
-        const auto* const entry = ::readdir(listing.get());
+        const auto* const entry =
+            ::readdir(listing.get()); // NOLINT(concurrency-mt-unsafe): nobody else reads it
         if (entry == nullptr && errno != 0)
             fail(folder, "listed", errno);
         if (entry == nullptr)
