@@ -170,7 +170,7 @@ struct line {
 void print(const std::vector<line>& table)
 {
     const auto row = [](const line& of) {
-        std::cout << std::left << std::setw(15) << of.name << std::setw(26) << of.attacks << std::setw(22)
+        std::cout << std::left << std::setw(15) << of.name << std::setw(32) << of.attacks << std::setw(22)
                   << of.caught << std::setw(12) << of.violations << of.notes << '\n';
     };
     row({"attack", "made", "broken stores noticed", "violations", ""});
