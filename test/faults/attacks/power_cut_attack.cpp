@@ -96,8 +96,8 @@ public:
                 add(line, false);
             disk_.cut();
             process.kill();
-            // A machine without power acknowledges nothing. This process ran on for a moment, and the system may
-            // have told it that a sync was done which the cut had overtaken.
+            // A machine without power acknowledges nothing. This process ran on for a moment, and the system
+            // may have told it that a sync was done which the cut had overtaken.
             while (process.read_line(line))
                 add(line, true);
         }
