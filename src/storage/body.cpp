@@ -1,6 +1,7 @@
 #include "body.hpp"
 
 #include "../values/json_document.hpp"
+#include "../values/text.hpp"
 
 #include <waymark/error.hpp>
 
@@ -84,6 +85,8 @@ private:
 
     json::value& insert(std::string_view key, json::value value)
     {
+        if (!detail::is_valid_utf8(key) || open_.size() > limits::highest_max_depth)
+            throw error(errc::corrupt, "a stored list holds what nobody can have saved");
         const auto [place, is_new] = open_.back()->emplace(key, std::move(value));
         if (!is_new)
             throw error(errc::corrupt, "a stored list holds a member twice");

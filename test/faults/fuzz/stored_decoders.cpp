@@ -155,6 +155,13 @@ void decode_stored_body(std::string_view input)
     if (!needed || !(needed->messages.all() == content->messages.all()))
         broken_promise("a body refers to other messages than it holds");
 
+    // What no save would accept need not survive another one.
+    const auto saved = checkpoint("agent", content->chat).with_state(content->state);
+    if (!accepted({errc::invalid_argument}, [&] {
+            validate(saved);
+            return true;
+        }))
+        return;
     fixed_tables others;
     others.agent.number = 1;
     table_sink sink(others);
