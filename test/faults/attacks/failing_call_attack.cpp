@@ -122,8 +122,6 @@ public:
         }
     }
 
-    store_kind kind() const noexcept { return kind_; }
-
     //! Runs it in a folder where something fails. `stop` makes failures end; returns what is wrong.
     std::vector<std::string> run(const std::filesystem::path& folder, const std::function<void()>& start,
                                  const std::function<void()>& stop) const
@@ -264,8 +262,7 @@ public:
     void check_harness(report& to) override
     {
         for (const auto kind : both_kinds) {
-            // The first sync that fails leaves a checkpoint in doubt; one that pretends to succeed must be
-            // seen.
+            // Something is saved behind the script's back before the store is looked at again.
             const test::temporary_folder folder(fast_folder());
             const rehearsed_script script_of_all(kind);
             const auto sabotage = [&] { open_store(kind, folder.path())->save(point("a", 9)); };

@@ -11,7 +11,6 @@
 #include <fstream>
 #include <random>
 #include <sys/ioctl.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 namespace waymark::faults {
