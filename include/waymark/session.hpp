@@ -112,19 +112,19 @@ public:
     //! @throws waymark::error `invalid_argument` if the function is empty; so do the others.
     connection before_save(std::function<void(pending_save&)> hook)
     {
-        return detail::session_core::before_save_hooks::connect(core_->before_save, std::move(hook));
+        return core_->before_save(std::move(hook));
     }
     //! Called when a checkpoint is durable, before the operation that saved it completes. It may call the
     //! session, and start saves. One that throws is reported to `on_error`; the save stands, and the other
     //! hooks are called.
     connection on_checkpoint(std::function<void(const checkpoint_saved&)> hook)
     {
-        return detail::session_core::saved_hooks::connect(core_->on_checkpoint, std::move(hook));
+        return core_->on_checkpoint(std::move(hook));
     }
     //! Called when a save fails, a hook throws or automatic retention fails. What it throws is ignored.
     connection on_error(std::function<void(const session_error&)> hook)
     {
-        return detail::session_core::error_hooks::connect(core_->on_error, std::move(hook));
+        return core_->on_error(std::move(hook));
     }
 
     // Going on
@@ -834,7 +834,8 @@ private:
     {
         return asio::async_initiate<Token, void(std::exception_ptr, boost::json::value)>(
             detail::step_initiation(executor_), token,
-            detail::step_maker(core_, engine_, executor_, std::move(key), options), std::move(action));
+            detail::step_maker<executor_type>(core_, engine_, executor_, std::move(key), options),
+            std::move(action));
     }
 
     executor_type executor_;

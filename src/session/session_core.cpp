@@ -1,5 +1,6 @@
 #include "../values/text.hpp"
 #include "../values/timestamp.hpp"
+#include "hook_list.hpp"
 
 #include <waymark/detail/session_core.hpp>
 
@@ -52,11 +53,29 @@ session_core::session_core(std::string agent_id, session_options options, std::u
     : agent_id_(std::move(agent_id)),
       options_(std::move(options)),
       link_(std::move(link)),
+      before_save_(std::make_shared<hook_list<pending_save&>>()),
+      on_checkpoint_(std::make_shared<hook_list<const checkpoint_saved&>>()),
+      on_error_(std::make_shared<hook_list<const session_error&>>()),
       strategy_(options_.strategy()),
       saves_since_prune_(options_.prune_every() - 1) // a process may not live for that many saves
 {
     validate_id(agent_id_, "the agent id");
     validate_label(options_.scope(), "the scope");
+}
+
+connection session_core::before_save(std::function<void(pending_save&)> hook)
+{
+    return before_save_->connect(before_save_, std::move(hook));
+}
+
+connection session_core::on_checkpoint(std::function<void(const checkpoint_saved&)> hook)
+{
+    return on_checkpoint_->connect(on_checkpoint_, std::move(hook));
+}
+
+connection session_core::on_error(std::function<void(const session_error&)> hook)
+{
+    return on_error_->connect(on_error_, std::move(hook));
 }
 
 waymark::strategy session_core::strategy() const
@@ -150,9 +169,9 @@ void session_core::close() noexcept
         closed_ = true;
         left.swap(queue_);
     }
-    before_save->clear();
-    on_checkpoint->clear();
-    on_error->clear();
+    before_save_->clear();
+    on_checkpoint_->clear();
+    on_error_->clear();
     for (auto* task : left) {
         task->abort();
         task->complete();
@@ -294,7 +313,7 @@ void session_core::begin_save(session_task& task, checkpoint draft, const std::o
 bool session_core::ask_hooks(checkpoint& draft, std::string& veto)
 {
     bool go_on = true;
-    before_save->for_each([&](const before_save_hooks::hook& hook) {
+    before_save_->for_each([&](const std::function<void(pending_save&)>& hook) {
         pending_save pending(draft);
         try {
             hook(pending);
@@ -369,7 +388,7 @@ void session_core::end_save(session_task& task, save_end end, const when_ended& 
     // The queue first, so that hooks may call the session; the task last, so that whoever awaits it finds
     // that the hooks have run.
     link_->post([self = shared_from_this()] { self->pump(); });
-    on_checkpoint->for_each([&](const saved_hooks::hook& hook) {
+    on_checkpoint_->for_each([&](const std::function<void(const checkpoint_saved&)>& hook) {
         try {
             hook(event);
         } catch (...) {
@@ -385,7 +404,7 @@ void session_core::report(session_error::source where, std::error_code code,
 {
     try {
         const session_error event(where, code, message);
-        on_error->for_each([&](const error_hooks::hook& hook) {
+        on_error_->for_each([&](const std::function<void(const session_error&)>& hook) {
             try {
                 hook(event);
             } catch (...) { // NOLINT(bugprone-empty-catch): there is nobody left to tell

@@ -9,11 +9,11 @@
 #include <functional>
 
 using namespace waymark;
-using fixture = test::gated_fixture;
+using test::gated_fixture;
 using test::into;
 using test::numbered;
 
-TEST_CASE_METHOD(fixture, "saves that wait at the same time share a commit")
+TEST_CASE_METHOD(gated_fixture, "saves that wait at the same time share a commit")
 {
     backend->close_gate();
     int done = 0;
@@ -59,7 +59,7 @@ TEST_CASE("64 agents on SQLite share commits, 16 saves each at least")
 
 TEST_CASE("the size of a batch is bounded")
 {
-    fixture f(1, async_options().with_max_batch_operations(10));
+    gated_fixture f(1, async_options().with_max_batch_operations(10));
     f.backend->close_gate();
     for (int i = 0; i < 25; ++i)
         f.store.async_save(numbered("agent", i), [](std::error_code, save_receipt) {});
@@ -76,7 +76,7 @@ TEST_CASE("the size of a batch is bounded")
 
 TEST_CASE("the order of one agent's writes is kept, with several lanes and operations of all kinds")
 {
-    fixture f(4);
+    gated_fixture f(4);
     f.backend->close_gate();
     constexpr int agents = 12;
     for (int i = 0; i < 20; ++i)
@@ -112,7 +112,7 @@ TEST_CASE("the order of one agent's writes is kept, with several lanes and opera
 TEST_CASE("copies across lanes in both directions do not block each other")
 {
     for (int round = 0; round < 20; ++round) {
-        fixture f(8);
+        gated_fixture f(8);
         std::atomic<int> done = 0;
         for (int i = 0; i < 10; ++i) {
             const auto a = "a" + std::to_string(i), b = "b" + std::to_string(i);
@@ -132,7 +132,7 @@ TEST_CASE("copies across lanes in both directions do not block each other")
     }
 }
 
-TEST_CASE_METHOD(fixture, "a save's failure is its own")
+TEST_CASE_METHOD(gated_fixture, "a save's failure is its own")
 {
     backend->close_gate();
     std::vector<std::error_code> codes(5);
@@ -154,7 +154,7 @@ TEST_CASE_METHOD(fixture, "a save's failure is its own")
     CHECK(backend->count(query("agent")) == 3);
 }
 
-TEST_CASE_METHOD(fixture, "a commit that fails fails its whole batch, and the next one may succeed")
+TEST_CASE_METHOD(gated_fixture, "a commit that fails fails its whole batch, and the next one may succeed")
 {
     backend->fail_with(error(errc::io, "the disk is on fire"));
     backend->close_gate();
@@ -219,7 +219,7 @@ TEST_CASE("a backend that throws what it should not is an error, not the end")
 
 TEST_CASE("a flush waits for everything before it")
 {
-    fixture f(4);
+    gated_fixture f(4);
     f.backend->close_gate();
     int saved = 0;
     bool flushed = false;
@@ -239,7 +239,7 @@ TEST_CASE("a flush waits for everything before it")
     CHECK(saved == 50);
 }
 
-TEST_CASE_METHOD(fixture, "reads are not held up by writes")
+TEST_CASE_METHOD(gated_fixture, "reads are not held up by writes")
 {
     backend->close_gate();
     std::error_code saved, listed;

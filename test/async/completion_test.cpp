@@ -1,6 +1,6 @@
 //! How a handler is called: once, never inline, where, with whose memory, and what keeps its context alive.
 #include "catch.hpp"
-#include "gated_store.hpp"
+#include "gated_fixture.hpp"
 #include "tracking_executor.hpp"
 
 #include <waymark/async_store.hpp>
@@ -17,15 +17,10 @@
 #include <thread>
 
 using namespace waymark;
+using test::gated_fixture;
 using test::tracking_executor;
 
 namespace {
-
-struct fixture {
-    asio::io_context io;
-    std::shared_ptr<test::gated_store> backend = std::make_shared<test::gated_store>();
-    async_store store{io.get_executor(), backend};
-};
 
 //! Memory that is counted, and that must not be touched by the store's threads.
 struct arena {
@@ -98,7 +93,8 @@ private:
 
 } // namespace
 
-TEST_CASE_METHOD(fixture, "a handler runs once, after the initiating function, on its associated executor")
+TEST_CASE_METHOD(gated_fixture,
+                 "a handler runs once, after the initiating function, on its associated executor")
 {
     const tracking_executor mine(io.get_executor(), 42);
     int calls = 0;
@@ -170,7 +166,7 @@ TEST_CASE("immediate failures are not delivered inline either")
     io.run();
 }
 
-TEST_CASE_METHOD(fixture,
+TEST_CASE_METHOD(gated_fixture,
                  "the operation's memory comes from the handler's allocator and is freed before the call")
 {
     arena for_save, for_flush;
@@ -194,7 +190,7 @@ TEST_CASE_METHOD(fixture,
     }
 }
 
-TEST_CASE_METHOD(fixture, "an operation keeps the context of its handler running")
+TEST_CASE_METHOD(gated_fixture, "an operation keeps the context of its handler running")
 {
     asio::io_context other;
     backend->close_gate();
@@ -210,7 +206,7 @@ TEST_CASE_METHOD(fixture, "an operation keeps the context of its handler running
     CHECK(called);
 }
 
-TEST_CASE_METHOD(fixture, "a handler that throws ends run() and nothing else")
+TEST_CASE_METHOD(gated_fixture, "a handler that throws ends run() and nothing else")
 {
     store.async_save(checkpoint("agent"),
                      [](std::error_code, save_receipt) { throw std::runtime_error("mine"); });
@@ -223,7 +219,7 @@ TEST_CASE_METHOD(fixture, "a handler that throws ends run() and nothing else")
     CHECK(backend->count(query("agent")) == 2);
 }
 
-TEST_CASE_METHOD(fixture, "a handler may start the next operation")
+TEST_CASE_METHOD(gated_fixture, "a handler may start the next operation")
 {
     int left = 100;
     std::function<void(std::error_code, save_receipt)> next = [&](std::error_code code, save_receipt) {

@@ -14,11 +14,11 @@
 #include <thread>
 
 using namespace waymark;
-using fixture = test::gated_fixture;
+using test::gated_fixture;
 using test::into;
 using test::numbered;
 
-TEST_CASE_METHOD(fixture, "what is too large for the store takes no place in the queue")
+TEST_CASE_METHOD(gated_fixture, "what is too large for the store takes no place in the queue")
 {
     hold_a_save();
     conversation chat;
@@ -37,7 +37,7 @@ TEST_CASE_METHOD(fixture, "what is too large for the store takes no place in the
 
 TEST_CASE("queue and waiting room are bounded in operations")
 {
-    fixture f(1, async_options().with_max_queued_operations(3).with_max_waiting_operations(4));
+    gated_fixture f(1, async_options().with_max_queued_operations(3).with_max_waiting_operations(4));
     f.backend->close_gate();
     std::vector<std::error_code> codes(10);
     f.store.async_save(numbered("agent", 0), into(codes[0]));
@@ -70,7 +70,7 @@ TEST_CASE("queue and waiting room are bounded in operations")
 
 TEST_CASE("queue and waiting room are bounded in bytes, and what is stored does not count")
 {
-    fixture f(1, async_options().with_max_queued_bytes(10'000).with_max_waiting_bytes(5'000));
+    gated_fixture f(1, async_options().with_max_queued_bytes(10'000).with_max_waiting_bytes(5'000));
     conversation chat;
     for (int i = 0; i < 100; ++i)
         chat.push(message::user(std::string(1'000, 'x')));
@@ -145,7 +145,7 @@ TEST_CASE("options that let nothing through are refused")
         CHECK_THROWS_AS(async_store(io.get_executor(), backend, bad), error);
 }
 
-TEST_CASE_METHOD(fixture, "a queued save can be cancelled and is then not in the store")
+TEST_CASE_METHOD(gated_fixture, "a queued save can be cancelled and is then not in the store")
 {
     for (const auto type : {asio::cancellation_type::terminal, asio::cancellation_type::partial,
                             asio::cancellation_type::total}) {
@@ -173,7 +173,7 @@ TEST_CASE_METHOD(fixture, "a queued save can be cancelled and is then not in the
     }
 }
 
-TEST_CASE_METHOD(fixture, "a save that is being written completes with its real outcome")
+TEST_CASE_METHOD(gated_fixture, "a save that is being written completes with its real outcome")
 {
     backend->close_gate();
     std::error_code code;
@@ -191,7 +191,7 @@ TEST_CASE_METHOD(fixture, "a save that is being written completes with its real 
 
 TEST_CASE("waiting saves, reads, copies and flushes can be cancelled")
 {
-    fixture f(4, async_options().with_max_queued_operations(6).with_read_threads(1));
+    gated_fixture f(4, async_options().with_max_queued_operations(6).with_read_threads(1));
     f.backend->close_gate();
     std::vector<std::error_code> kept(7);
     std::vector<std::error_code> gone(4);
@@ -265,7 +265,7 @@ TEST_CASE(
     }
 }
 
-TEST_CASE_METHOD(fixture, "a coroutine that is cancelled gives up its queued save")
+TEST_CASE_METHOD(gated_fixture, "a coroutine that is cancelled gives up its queued save")
 {
     hold_a_save();
     // The coroutine is cancelled while its save waits behind the other one.
@@ -293,7 +293,7 @@ TEST_CASE_METHOD(fixture, "a coroutine that is cancelled gives up its queued sav
     CHECK(backend->count(query("agent")) == 1);
 }
 
-TEST_CASE_METHOD(fixture, "a save can be raced with a timer")
+TEST_CASE_METHOD(gated_fixture, "a save can be raced with a timer")
 {
     hold_a_save();
     test::run_coroutine(io, [](async_store& where, test::gated_store& gate) -> asio::awaitable<void> {

@@ -18,7 +18,7 @@ using test::run_coroutine;
 
 namespace {
 
-struct fixture {
+struct memory_fixture {
     asio::io_context io;
     async_store shared{io.get_executor(), std::make_shared<memory_store>()};
 };
@@ -30,7 +30,7 @@ checkpoint sample(std::string id = "c1")
 
 } // namespace
 
-TEST_CASE_METHOD(fixture, "co_await without a token")
+TEST_CASE_METHOD(memory_fixture, "co_await without a token")
 {
     run_coroutine(io, [](async_store& store) -> asio::awaitable<void> {
         const auto receipt = co_await store.async_save(sample());
@@ -51,7 +51,7 @@ TEST_CASE_METHOD(fixture, "co_await without a token")
     }(shared));
 }
 
-TEST_CASE_METHOD(fixture, "use_awaitable, redirect_error and as_tuple")
+TEST_CASE_METHOD(memory_fixture, "use_awaitable, redirect_error and as_tuple")
 {
     run_coroutine(io, [](async_store& store) -> asio::awaitable<void> {
         const auto receipt = co_await store.async_save(sample(), asio::use_awaitable);
@@ -74,7 +74,7 @@ TEST_CASE_METHOD(fixture, "use_awaitable, redirect_error and as_tuple")
     }(shared));
 }
 
-TEST_CASE_METHOD(fixture, "callbacks, also such as can only be moved")
+TEST_CASE_METHOD(memory_fixture, "callbacks, also such as can only be moved")
 {
     int calls = 0;
     shared.async_save(sample(),
@@ -103,7 +103,7 @@ TEST_CASE_METHOD(fixture, "callbacks, also such as can only be moved")
     CHECK(calls == 3);
 }
 
-TEST_CASE_METHOD(fixture, "use_future")
+TEST_CASE_METHOD(memory_fixture, "use_future")
 {
     auto saved = shared.async_save(sample(), asio::use_future);
     auto bad = shared.async_save(checkpoint(""), asio::use_future);
@@ -114,7 +114,7 @@ TEST_CASE_METHOD(fixture, "use_future")
     flushed.get();
 }
 
-TEST_CASE_METHOD(fixture, "deferred starts when it is called")
+TEST_CASE_METHOD(memory_fixture, "deferred starts when it is called")
 {
     auto operation = shared.async_save(sample(), test::deferred);
     auto flush = shared.async_flush(test::deferred);
@@ -129,7 +129,7 @@ TEST_CASE_METHOD(fixture, "deferred starts when it is called")
     CHECK(shared.backend()->count(query("agent")) == 1);
 }
 
-TEST_CASE_METHOD(fixture, "operations can be awaited together")
+TEST_CASE_METHOD(memory_fixture, "operations can be awaited together")
 {
     run_coroutine(io, [](async_store& store) -> asio::awaitable<void> {
         using namespace asio::experimental::awaitable_operators;

@@ -1,4 +1,5 @@
 #include "catch.hpp"
+#include "refusal.hpp"
 
 #include <waymark/checkpoint.hpp>
 #include <waymark/error.hpp>
@@ -15,6 +16,7 @@
 #include <set>
 
 using namespace waymark;
+using test::refusal;
 namespace json = boost::json;
 
 namespace {
@@ -29,18 +31,6 @@ std::string read_file(const std::string& name)
 checkpoint round_trip(const checkpoint& original)
 {
     return checkpoint::from_bytes(original.to_bytes());
-}
-
-std::string refusal(const std::function<void()>& action, errc expected = errc::invalid_argument)
-{
-    try {
-        action();
-    } catch (const error& failure) {
-        CHECK(failure.code() == expected);
-        return failure.details().message();
-    }
-    FAIL("nothing was refused");
-    return {};
 }
 
 std::string with_member(const std::string& member)

@@ -1,4 +1,5 @@
 #include "catch.hpp"
+#include "refusal.hpp"
 #include "values/storage_memory.hpp"
 
 #include <waymark/error.hpp>
@@ -12,6 +13,7 @@
 #include <limits>
 
 using namespace waymark;
+using test::refusal;
 namespace json = boost::json;
 
 namespace {
@@ -19,18 +21,6 @@ namespace {
 message round_trip(const message& original)
 {
     return json::value_to<message>(json::value_from(original));
-}
-
-std::string refusal(const std::function<void()>& action)
-{
-    try {
-        action();
-    } catch (const error& failure) {
-        CHECK(failure.code() == errc::invalid_argument);
-        return failure.details().message();
-    }
-    FAIL("nothing was refused");
-    return {};
 }
 
 } // namespace

@@ -16,6 +16,41 @@
 
 namespace waymark::detail {
 
+//! Something that is handed over to an executor, to be delivered there.
+class deliverable {
+public:
+    deliverable(const deliverable&) = delete;
+    deliverable& operator=(const deliverable&) = delete;
+
+    //! On the executor.
+    virtual void deliver() = 0;
+    //! The executor will never run it: its context is shutting down.
+    virtual void abandon() noexcept = 0;
+
+protected:
+    deliverable() = default;
+    ~deliverable() = default; // destroyed through its own type only
+};
+
+//! The function that is posted. It owns what it delivers until it runs. It is no template, so that a user's
+//! file compiles `post` once for each executor and not for each operation.
+class delivery {
+public:
+    explicit delivery(deliverable& owned) noexcept : owned_(&owned) {}
+    delivery(delivery&& other) noexcept : owned_(std::exchange(other.owned_, nullptr)) {}
+    delivery(const delivery&) = delete;
+    ~delivery()
+    {
+        if (owned_ != nullptr)
+            owned_->abandon();
+    }
+
+    void operator()() { std::exchange(owned_, nullptr)->deliver(); }
+
+private:
+    deliverable* owned_;
+};
+
 //! A job of type `Job` that ends by calling `Handler` with an error code and, unless it is a flush, a value.
 //!
 //! How the handler is reached: a thread of the engine posts a `delivery` to the handler's executor. The
@@ -23,7 +58,7 @@ namespace waymark::detail {
 //! last thing that keeps its context alive, and a thread that is still on its way out of `post` would touch
 //! the context's mutex, or drop the last copy of its executor, after it is gone.
 template <class Job, class Handler>
-class operation final : public Job {
+class operation final : public Job, private deliverable {
 public:
     using executor_type = asio::associated_executor_t<Handler, asio::any_io_executor>;
     using allocator_type = asio::associated_allocator_t<Handler>;
@@ -90,44 +125,26 @@ private:
     {
     }
 
-    //! The function that is posted. It owns the operation until the handler runs.
-    class delivery {
-    public:
-        explicit delivery(operation& owned) noexcept : operation_(&owned) {}
-        delivery(delivery&& other) noexcept : operation_(std::exchange(other.operation_, nullptr)) {}
-        delivery(const delivery&) = delete;
-        ~delivery()
-        {
-            if (operation_ != nullptr)
-                operation_->abandon();
+    void deliver() override
+    {
+        // The poster may still be on its way out of `post`, mostly because it woke us on its own core and has
+        // to get it back.
+        for (int tries = 0; !is_handed_over() && tries < 16; ++tries)
+            std::this_thread::yield();
+        if (is_handed_over()) {
+            invoke();
+            return;
         }
-
-        void operator()()
-        {
-            auto& mine = *std::exchange(operation_, nullptr);
-            // The poster may still be on its way out of `post`, mostly because it woke us on its own core and
-            // has to get it back.
-            for (int tries = 0; !mine.is_handed_over() && tries < 16; ++tries)
-                std::this_thread::yield();
-            if (mine.is_handed_over()) {
-                mine.invoke();
-                return;
-            }
-            // It lost its core to someone else. Let other handlers have this thread rather than wait; the
-            // sleep is for a poster of lower priority, which a yield would not let run.
-            std::this_thread::sleep_for(std::chrono::microseconds(20));
-            const auto executor = mine.executor_;
-            asio::post(executor, delivery(mine));
-        }
-
-    private:
-        operation* operation_;
-    };
+        // It lost its core to someone else. Let other handlers have this thread rather than wait; the sleep
+        // is for a poster of lower priority, which a yield would not let run.
+        std::this_thread::sleep_for(std::chrono::microseconds(20));
+        const auto executor = executor_;
+        asio::post(executor, delivery(*this));
+    }
 
     bool is_handed_over() const noexcept { return handed_over_.load(std::memory_order_acquire); }
 
-    //! The delivery was destroyed without being run: its context is shutting down.
-    void abandon() noexcept
+    void abandon() noexcept override
     {
         if (!is_handed_over() && poster_ == std::this_thread::get_id()) {
             dropped_ = true; // we are inside the `post` of `complete()`, which sees to the rest

@@ -1,7 +1,6 @@
 //! What a session does, without Asio: a queue of things that it does one after the other.
 #pragma once
 
-#include <waymark/detail/hook_list.hpp>
 #include <waymark/detail/job.hpp>
 #include <waymark/hooks.hpp>
 #include <waymark/session_options.hpp>
@@ -20,6 +19,8 @@
 namespace waymark::detail {
 
 class session_core;
+template <class Argument>
+class hook_list;
 
 //! How a session reaches its store and its executor. Functions that are handed over are called on the
 //! session's executor, one at a time, never from within the call.
@@ -74,12 +75,10 @@ public:
     void set_strategy(waymark::strategy next);
     session_position position() const;
 
-    using before_save_hooks = hook_list<pending_save&>;
-    using saved_hooks = hook_list<const checkpoint_saved&>;
-    using error_hooks = hook_list<const session_error&>;
-    const std::shared_ptr<before_save_hooks> before_save = std::make_shared<before_save_hooks>();
-    const std::shared_ptr<saved_hooks> on_checkpoint = std::make_shared<saved_hooks>();
-    const std::shared_ptr<error_hooks> on_error = std::make_shared<error_hooks>();
+    //! @throws waymark::error `invalid_argument` if the function is empty; so do the others.
+    connection before_save(std::function<void(pending_save&)> hook);
+    connection on_checkpoint(std::function<void(const checkpoint_saved&)> hook);
+    connection on_error(std::function<void(const session_error&)> hook);
 
     // A queue for `initiation`.
 
@@ -158,6 +157,9 @@ private:
     const std::string agent_id_;
     const session_options options_;
     const std::unique_ptr<session_link> link_;
+    const std::shared_ptr<hook_list<pending_save&>> before_save_;
+    const std::shared_ptr<hook_list<const checkpoint_saved&>> on_checkpoint_;
+    const std::shared_ptr<hook_list<const session_error&>> on_error_;
 
     mutable std::mutex mutex_; // guards what follows
     waymark::strategy strategy_;

@@ -6,10 +6,10 @@
 #include <waymark/detail/session_calls.hpp>
 #include <waymark/detail/session_tasks.hpp>
 
+#include <asio/basic_waitable_timer.hpp>
 #include <asio/cancellation_state.hpp>
 #include <asio/co_spawn.hpp>
 #include <asio/redirect_error.hpp>
-#include <asio/steady_timer.hpp>
 #include <asio/this_coro.hpp>
 
 #include <chrono>
@@ -41,10 +41,13 @@ concept safe_in_co_await =
     std::is_lvalue_reference_v<Action> || std::is_trivially_destructible_v<std::remove_cvref_t<Action>>;
 
 //! The parts of a session that its steps use. They may go on when the session is gone.
+//!
+//! A template, so that its coroutines are compiled only where steps are made.
+template <class Executor>
 class step_maker {
 public:
-    step_maker(std::shared_ptr<session_core> session, std::shared_ptr<engine> store,
-               asio::any_io_executor executor, std::string key, step_options options)
+    step_maker(std::shared_ptr<session_core> session, std::shared_ptr<engine> store, Executor executor,
+               std::string key, step_options options)
         : session_(std::move(session)),
           engine_(std::move(store)),
           executor_(std::move(executor)),
@@ -98,6 +101,8 @@ public:
 private:
     // Named before it is used in a co_await expression: see safe_in_co_await.
     using store_write = std::function<std::optional<step>(store&)>;
+    using clock = std::chrono::steady_clock;
+    using timer = asio::basic_waitable_timer<clock, asio::wait_traits<clock>, Executor>;
 
     //! One key is made by one caller at a time.
     class running {
@@ -173,7 +178,7 @@ private:
                                                  diagnostics& details)
     {
         constexpr int attempts = 8; // two and a half seconds together
-        asio::steady_timer pause(co_await asio::this_coro::executor);
+        timer pause(co_await asio::this_coro::executor);
         for (int attempt = 1;; ++attempt) {
             auto wanted = call<std::optional<step>>(job::kind::write, session_->agent_id(), write);
             auto token = asio::redirect_error(asio::use_awaitable, code);
@@ -193,7 +198,7 @@ private:
 
     std::shared_ptr<session_core> session_;
     std::shared_ptr<engine> engine_;
-    asio::any_io_executor executor_;
+    Executor executor_;
     std::string key_;
     step_options options_;
 };
@@ -208,13 +213,13 @@ public:
     executor_type get_executor() const noexcept { return executor_; }
 
     template <class Handler, class Action>
-    void operator()(Handler&& handler, step_maker maker, Action action) const
+    void operator()(Handler&& handler, step_maker<executor_type> maker, Action action) const
     {
         const auto associated = asio::get_associated_executor(handler, executor_);
         auto where = executor_;
         if constexpr (std::is_convertible_v<decltype(associated), executor_type>)
             where = associated;
-        asio::co_spawn(where, step_maker::make(std::move(maker), std::move(action)),
+        asio::co_spawn(where, step_maker<executor_type>::make(std::move(maker), std::move(action)),
                        std::forward<Handler>(handler));
     }
 

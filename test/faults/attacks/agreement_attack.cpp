@@ -165,7 +165,7 @@ public:
     std::string_view name() const override { return "agreement"; }
     std::string_view promise() const override { return "stores agree"; }
     std::string_view unit() const override { return "sequences"; }
-    std::uint64_t ci_size() const override { return 20'000; }
+    std::uint64_t full_size() const override { return 20'000; }
 
     void check_harness(report& to) override
     {

@@ -17,7 +17,7 @@ public:
         return "an acknowledged save survives a power cut, on every disk that keeps what was synced";
     }
     std::string_view unit() const override { return "states"; }
-    std::uint64_t ci_size() const override { return 50'000; }
+    std::uint64_t full_size() const override { return 50'000; }
 
     void check_harness(report& to) override
     {

@@ -300,7 +300,7 @@ public:
         return "damage is found and named, and the rest stays readable";
     }
     std::string_view unit() const override { return "mutations"; }
-    std::uint64_t ci_size() const override { return 24'000; }
+    std::uint64_t full_size() const override { return 24'000; }
 
     void check_harness(report& to) override
     {

@@ -124,7 +124,7 @@ public:
         return "a failed sync ends a store until it is opened again";
     }
     std::string_view unit() const override { return "power cuts after one"; }
-    std::uint64_t ci_size() const override { return 6'000; }
+    std::uint64_t full_size() const override { return 6'000; }
 
     void check_harness(report& to) override
     {

@@ -257,7 +257,7 @@ public:
         return "a failed save is an error, and the store is as before, or the error says that nobody knows";
     }
     std::string_view unit() const override { return "faults"; }
-    std::uint64_t ci_size() const override { return 20'000; }
+    std::uint64_t full_size() const override { return 20'000; }
 
     void check_harness(report& to) override
     {
@@ -324,12 +324,12 @@ private:
                                                        std::uint64_t nth, bool& has_failed)
     {
         using repeat = failing_allocations::repeat;
-        std::optional<failing_allocations> failing;
+        std::optional<failing_allocations> scarce;
         return what.run(
-            folder, [&] { failing.emplace(nth, how.forever ? repeat::forever : repeat::once); },
+            folder, [&] { scarce.emplace(nth, how.forever ? repeat::forever : repeat::once); },
             [&] {
                 has_failed = failing_allocations::has_failed();
-                failing.reset();
+                scarce.reset();
             });
     }
 

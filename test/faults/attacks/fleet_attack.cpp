@@ -152,7 +152,7 @@ public:
     std::string_view name() const override { return "fleet"; }
     std::string_view promise() const override { return "a fleet holds: nothing is lost and nothing grows"; }
     std::string_view unit() const override { return "seconds"; }
-    std::uint64_t ci_size() const override { return 120; }
+    std::uint64_t full_size() const override { return 120; }
 
     void check_harness(report& to) override
     {

@@ -119,7 +119,8 @@ public:
         return "a full disk is an error that changes nothing, and goes when there is room";
     }
     std::string_view unit() const override { return "full disks"; }
-    std::uint64_t ci_size() const override { return 400; }
+    std::uint64_t full_size() const override { return 400; }
+    std::uint64_t small_size() const override { return 40; }
 
     void check_harness(report& to) override
     {

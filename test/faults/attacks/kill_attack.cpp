@@ -97,7 +97,8 @@ public:
     std::string_view name() const override { return "kill"; }
     std::string_view promise() const override { return "an acknowledged save survives a killed process"; }
     std::string_view unit() const override { return "kills"; }
-    std::uint64_t ci_size() const override { return 500; }
+    std::uint64_t full_size() const override { return 500; }
+    std::uint64_t small_size() const override { return 50; }
 
     void check_harness(report& to) override
     {

@@ -260,7 +260,8 @@ public:
     std::string_view name() const override { return "overload"; }
     std::string_view promise() const override { return "memory is bounded under overload"; }
     std::string_view unit() const override { return "operations offered"; }
-    std::uint64_t ci_size() const override { return 1'000'000; }
+    std::uint64_t full_size() const override { return 1'000'000; }
+    std::uint64_t small_size() const override { return 100'000; }
 
     void check_harness(report& to) override
     {

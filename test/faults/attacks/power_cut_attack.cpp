@@ -126,7 +126,8 @@ public:
     std::string_view name() const override { return "power-cuts"; }
     std::string_view promise() const override { return "an acknowledged save survives a power cut, on ext4"; }
     std::string_view unit() const override { return "cuts"; }
-    std::uint64_t ci_size() const override { return 200; } // half of them for each store
+    std::uint64_t full_size() const override { return 200; } // half of them for each store
+    std::uint64_t small_size() const override { return 20; }
 
     void check_harness(report& to) override
     {

@@ -62,7 +62,8 @@ public:
     std::string_view name() const override { return "processes"; }
     std::string_view promise() const override { return "many processes share one SQLite file"; }
     std::string_view unit() const override { return "operations"; }
-    std::uint64_t ci_size() const override { return 40'000; }
+    std::uint64_t full_size() const override { return 40'000; }
+    std::uint64_t small_size() const override { return 4'000; }
 
     void check_harness(report& to) override
     {

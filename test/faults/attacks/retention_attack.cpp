@@ -302,7 +302,7 @@ public:
     std::string_view name() const override { return "retention"; }
     std::string_view promise() const override { return "retention never removes what is needed"; }
     std::string_view unit() const override { return "runs"; }
-    std::uint64_t ci_size() const override { return 5'000; }
+    std::uint64_t full_size() const override { return 5'000; }
 
     void check_harness(report& to) override
     {

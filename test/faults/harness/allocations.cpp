@@ -19,7 +19,7 @@ std::atomic<bool> is_armed = false;
 std::atomic<std::uint64_t> counted = 0;
 std::atomic<std::uint64_t> first_to_fail = 0;
 std::atomic<std::uint64_t> last_to_fail = 0;
-std::atomic<bool> failed = false;
+std::atomic<bool> an_allocation_failed = false;
 thread_local int spared = 0;
 
 bool fails() noexcept
@@ -29,7 +29,7 @@ bool fails() noexcept
     const auto number = ++counted;
     if (number < first_to_fail || number > last_to_fail)
         return false;
-    failed = true;
+    an_allocation_failed = true;
     return true;
 }
 
@@ -83,7 +83,7 @@ std::size_t take_peak_bytes() noexcept
 failing_allocations::failing_allocations(std::uint64_t nth, repeat how) noexcept
 {
     counted = 0;
-    failed = false;
+    an_allocation_failed = false;
     first_to_fail = nth == 0 ? std::numeric_limits<std::uint64_t>::max() : nth;
     last_to_fail = how == repeat::once ? first_to_fail.load() : std::numeric_limits<std::uint64_t>::max();
     is_armed = true;
@@ -101,7 +101,7 @@ std::uint64_t failing_allocations::count() noexcept
 
 bool failing_allocations::has_failed() noexcept
 {
-    return failed;
+    return an_allocation_failed;
 }
 
 spared_allocations::spared_allocations() noexcept

@@ -62,8 +62,10 @@ public:
     virtual std::string_view promise() const = 0;
     //! What one attack is: "kills".
     virtual std::string_view unit() const = 0;
-    //! How many attacks CI makes.
-    virtual std::uint64_t ci_size() const = 0;
+    //! How many attacks `scripts/torture` makes.
+    virtual std::uint64_t full_size() const = 0;
+    //! How many the tests make, in some seconds. Those that are quick make more.
+    virtual std::uint64_t small_size() const { return (full_size() + 39) / 40; }
 
     //! Attacks stores that are broken on purpose, and tells the report of each whether that was noticed.
     virtual void check_harness(report& to) = 0;

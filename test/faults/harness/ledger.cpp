@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* kind_names[] = {"trying", "saved", "removing", "removed", "trying-step", "step-saved"};
 
-std::string shown(const checkpoint_key& key)
+std::string described(const checkpoint_key& key)
 {
     return "'" + key.id() + "' of agent '" + key.agent_id() + "', scope '" + key.scope() + "'";
 }
@@ -111,19 +111,19 @@ void ledger::check_agent(store& subject, const std::string& agent_id, std::vecto
         last_sequence = header.sequence();
         const auto known = checkpoints_.find(header.key());
         if (known == checkpoints_.end() || !known->second.may_be_there) {
-            wrong.push_back("nobody saved " + shown(header.key()) + ", or it was removed");
+            wrong.push_back("nobody saved " + described(header.key()) + ", or it was removed");
             continue;
         }
         const auto& expected = known->second;
         if (expected.sequence != 0 && expected.sequence != header.sequence())
-            wrong.push_back(shown(header.key()) + " has another sequence than was acknowledged");
+            wrong.push_back(described(header.key()) + " has another sequence than was acknowledged");
         if (expected.acknowledged_at != 0)
             order.emplace_back(expected.acknowledged_at, header.sequence());
         const auto loaded = subject.load(agent_id, header.scope(), header.id());
         if (!loaded)
-            wrong.push_back(shown(header.key()) + " is in a list and cannot be loaded");
+            wrong.push_back(described(header.key()) + " is in a list and cannot be loaded");
         else if (!expected.contents.contains(content_of(*loaded)))
-            wrong.push_back(shown(header.key()) + " has other content than was saved");
+            wrong.push_back(described(header.key()) + " has other content than was saved");
     }
     std::sort(order.begin(), order.end());
     for (std::size_t i = 1; i < order.size(); ++i)
@@ -131,7 +131,7 @@ void ledger::check_agent(store& subject, const std::string& agent_id, std::vecto
             wrong.push_back("the order of agent '" + agent_id + "' is not that of the acknowledgements");
     for (const auto& [key, expected] : checkpoints_)
         if (key.agent_id() == agent_id && expected.must_be_there && !found.contains(key))
-            wrong.push_back(shown(key) + " was acknowledged and is not there");
+            wrong.push_back(described(key) + " was acknowledged and is not there");
     for (const auto& [scope, sequence] : heads) {
         const auto head = subject.load_latest(agent_id, scope);
         if (!head || head->sequence() != sequence)
@@ -147,11 +147,11 @@ void ledger::check_steps(store& subject, const std::string& agent_id, std::vecto
         found.insert(key);
         const auto known = steps_.find(key);
         if (known == steps_.end() || !known->second.contents.contains(content_of(there)))
-            wrong.push_back("step " + shown(key) + " is not what was recorded");
+            wrong.push_back("step " + described(key) + " is not what was recorded");
     }
     for (const auto& [key, expected] : steps_)
         if (key.agent_id() == agent_id && expected.must_be_there && !found.contains(key))
-            wrong.push_back("step " + shown(key) + " was acknowledged and is not there");
+            wrong.push_back("step " + described(key) + " was acknowledged and is not there");
 }
 
 std::vector<std::string> ledger::check(store& subject) const

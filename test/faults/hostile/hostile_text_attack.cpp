@@ -237,7 +237,7 @@ public:
     std::string_view name() const override { return "hostile-text"; }
     std::string_view promise() const override { return "ids, names and keys are data"; }
     std::string_view unit() const override { return "strings"; }
-    std::uint64_t ci_size() const override { return hostile_strings().size(); }
+    std::uint64_t full_size() const override { return hostile_strings().size(); }
 
     void check_harness(report& to) override
     {

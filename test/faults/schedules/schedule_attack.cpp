@@ -112,7 +112,7 @@ public:
         return "each operation completes exactly once; nothing is touched after it is freed";
     }
     std::string_view unit() const override { return "schedules"; }
-    std::uint64_t ci_size() const override { return 10'000; }
+    std::uint64_t full_size() const override { return 10'000; }
 
     void check_harness(report& to) override
     {
