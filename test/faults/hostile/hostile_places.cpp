@@ -30,7 +30,7 @@ void write_sentinel(const fs::path& folder)
     std::ofstream(folder / "sentinel") << "nothing may happen to me";
 }
 
-std::string content_of(const fs::path& file)
+std::string text_of(const fs::path& file)
 {
     std::ifstream from(file, std::ios::binary);
     return {std::istreambuf_iterator<char>(from), {}};
@@ -84,7 +84,7 @@ guarded_ground::listing guarded_ground::guarded() const
     listing found;
     for (fs::recursive_directory_iterator at(folder_.path()), end; at != end; ++at) {
         const auto mode = std::to_string(static_cast<unsigned>(permissions_of(at->path())));
-        found[at->path().native()] = mode + (at->is_regular_file() ? " " + content_of(at->path()) : "");
+        found[at->path().native()] = mode + (at->is_regular_file() ? " " + text_of(at->path()) : "");
         if (at->path() == stores_)
             at.disable_recursion_pending();
     }

@@ -178,10 +178,10 @@ public:
     std::uint64_t erase_agent(std::string_view agent) override
     {
         const auto count = forwarding_store::erase_agent(agent);
-        for (const auto& other : list_agents())
-            if (std::equal(agent.begin(), agent.end(), other.begin(), other.end(),
+        for (const auto& agent_there : list_agents())
+            if (std::equal(agent.begin(), agent.end(), agent_there.begin(), agent_there.end(),
                            [](char left, char right) { return std::tolower(left) == std::tolower(right); }))
-                forwarding_store::erase_agent(other);
+                forwarding_store::erase_agent(agent_there);
         return count;
     }
 };
