@@ -45,7 +45,8 @@ public:
     bool pin(std::string_view agent_id, std::string_view scope, std::string_view id, bool pinned) override;
     std::vector<step_outcome> put_steps(std::span<const step_request> batch) override;
     std::vector<step> load_steps(const step_query& query) override;
-    bool erase_step(std::string_view agent_id, std::string_view scope, std::string_view key) override;
+    bool erase_step(std::string_view agent_id, std::string_view scope, std::string_view key,
+                    const std::optional<std::string>& attempt = std::nullopt) override;
     verify_report verify(const verify_callback& progress = {}) override;
     std::uint64_t compact() override;
     store_stats stats() override;

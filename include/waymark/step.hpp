@@ -12,13 +12,16 @@ namespace waymark {
 //! A side effect (a tool call) that is made once per (agent, scope, key): begun, then done with a result.
 class step {
 public:
-    //! A step that begins now and is pending.
+    //! A step that begins now and is pending, with an attempt id of its own.
     step(std::string agent_id, std::string scope, std::string key);
 
     const std::string& agent_id() const noexcept { return agent_id_; }
     const std::string& scope() const noexcept { return scope_; }
     //! Normally the id of the tool call.
     const std::string& key() const noexcept { return key_; }
+    //! A random id of this try. Two who begin the same step at the same moment differ in it, so that a record
+    //! that is equal is one's own. Records of versions that had none have an empty one.
+    const std::string& attempt() const noexcept { return attempt_; }
     bool done() const noexcept { return result_.has_value(); }
     //! What the action returned; none while the step is pending.
     const std::optional<boost::json::value>& result() const noexcept { return result_; }
@@ -32,6 +35,8 @@ public:
 
     step& with_agent(std::string agent_id) &;
     step&& with_agent(std::string agent_id) &&;
+    step& with_attempt(std::string attempt) &;
+    step&& with_attempt(std::string attempt) &&;
     step& with_result(json_input result) &;
     step&& with_result(json_input result) &&;
     step& with_checkpoint(std::optional<std::string> checkpoint_id) &;
@@ -45,6 +50,7 @@ private:
     std::string agent_id_;
     std::string scope_;
     std::string key_;
+    std::string attempt_;
     std::optional<boost::json::value> result_;
     std::optional<std::string> checkpoint_id_;
     timestamp started_at_;

@@ -118,6 +118,17 @@ public:
     const waymark::step& step() const noexcept { return step_; }
     bool is_create_only() const noexcept { return create_only_; }
 
+    //! Replaces the record of this attempt while it is pending, and no other. If the step is done, or is
+    //! another attempt's by now, the outcome is `errc::conflict`; if it is not there, `errc::not_found`, unless
+    //! the request is `restored`. That a record equals the step is a success, as always.
+    step_request& replacing(std::string attempt) &
+    {
+        replaced_ = std::move(attempt);
+        return *this;
+    }
+    step_request&& replacing(std::string attempt) && { return std::move(replacing(std::move(attempt))); }
+    const std::optional<std::string>& replaced() const noexcept { return replaced_; }
+
     //! For imports: the step is accepted although the checkpoint that it was made on is gone. It then stays
     //! as long as its scope has a checkpoint.
     step_request& restored() & noexcept
@@ -131,6 +142,7 @@ public:
 private:
     waymark::step step_;
     bool create_only_;
+    std::optional<std::string> replaced_;
     bool restored_ = false;
 };
 
@@ -262,8 +274,10 @@ public:
     //! is `restored`.
     virtual std::vector<step_outcome> put_steps(std::span<const step_request> batch) = 0;
     virtual std::vector<step> load_steps(const step_query& query) = 0;
-    //! Removes the record of one step, as if it had never begun. Returns whether it was there.
-    virtual bool erase_step(std::string_view agent_id, std::string_view scope, std::string_view key) = 0;
+    //! Removes the record of one step, as if it had never begun; with an attempt, only while the step is pending
+    //! and that attempt's. Returns whether it was removed.
+    virtual bool erase_step(std::string_view agent_id, std::string_view scope, std::string_view key,
+                            const std::optional<std::string>& attempt = std::nullopt) = 0;
 
     //! Re-reads everything and reports what is damaged.
     virtual verify_report verify(const verify_callback& progress = {}) = 0;

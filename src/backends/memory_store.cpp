@@ -68,8 +68,7 @@ public:
         const auto* existing = scope == nullptr ? nullptr : scope->find_step(wanted.key());
         if (existing != nullptr && existing->value == wanted)
             return;
-        if (existing != nullptr && request.is_create_only())
-            detail::fail_recorded_before(wanted);
+        detail::require_condition(request, existing == nullptr ? nullptr : &existing->value);
         step_record next{wanted};
         if (wanted.checkpoint_id()) {
             const auto* made_on = scope == nullptr ? nullptr : scope->find(*wanted.checkpoint_id());
@@ -398,12 +397,15 @@ std::vector<step> memory_store::load_steps(const step_query& query)
     return result;
 }
 
-bool memory_store::erase_step(std::string_view agent_id, std::string_view scope, std::string_view key)
+bool memory_store::erase_step(std::string_view agent_id, std::string_view scope, std::string_view key,
+                              const std::optional<std::string>& attempt)
 {
     detail::validate_step_key(agent_id, scope, key);
     const std::unique_lock lock(impl_->mutex);
     auto* where = impl_->find_scope(agent_id, scope);
-    return where != nullptr && where->steps.erase(std::string(key)) != 0;
+    const auto* found = where == nullptr ? nullptr : where->find_step(std::string(key));
+    return found != nullptr && detail::may_be_erased(found->value, attempt) &&
+           where->steps.erase(std::string(key)) != 0;
 }
 
 verify_report memory_store::verify(const verify_callback& progress)

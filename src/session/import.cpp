@@ -204,8 +204,14 @@ private:
             ++skipped_;
             return;
         }
-        const auto request = step_request(record).restored();
+        // What someone else records meanwhile is not written over, unless that was asked for.
+        const auto request =
+            step_request(record, options_.when_exists() != existing::replace).restored();
         const auto outcome = store_.put_steps(std::span(&request, 1)).at(0);
+        if (outcome.code() == errc::conflict && options_.when_exists() == existing::skip) {
+            ++skipped_;
+            return;
+        }
         if (outcome.code())
             throw error(outcome.code(), where + ": " + outcome.details().message());
         ++steps_;

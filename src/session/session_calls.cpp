@@ -143,10 +143,31 @@ std::optional<step> find_step(store& in, const step& wanted)
 
 namespace {
 
-void put_step(store& in, const step& wanted, bool create_only)
+// Others may change a record between a look and a write. Writes are conditional, and after one that came too late
+// the record is looked at again. So often only if several callers settle and forget one step again and again.
+constexpr int most_looks = 16;
+
+void put_step(store& in, const step_request& request)
 {
-    const step_request request(wanted, create_only);
     in.put_steps(std::span(&request, 1)).at(0).value_or_throw();
+}
+
+//! Whether a write came too late: the record is not the one that was looked at.
+bool is_too_late(const error& failure) noexcept
+{
+    return failure.code() == errc::conflict || failure.code() == errc::not_found;
+}
+
+//! `look` returns what is to be returned, or none after a write that came too late.
+template <class Look>
+auto look_again(const step& wanted, Look look)
+{
+    for (int looks = 0; looks < most_looks; ++looks)
+        if (auto result = look())
+            return std::move(*result);
+    throw error(errc::busy, "the record of step " + detail::quoted(wanted.key()) + " of agent " +
+                                detail::quoted(wanted.agent_id()) +
+                                " is being changed by others all the time; try again");
 }
 
 [[noreturn]] void fail_in_doubt(const step& begun)
@@ -178,63 +199,91 @@ void require_head(store& in, const step& wanted, const session_position& positio
 begun_step begin_step(store& in, const step& wanted, const step_options& options,
                       const std::optional<session_position>& exclusive)
 {
-    const auto decide = [&](step found) -> begun_step {
-        if (!found.done() && !options.is_safe_to_repeat())
-            fail_in_doubt(found);
-        return {std::move(found), false};
-    };
     if (exclusive)
         require_head(in, wanted, *exclusive);
-    if (auto found = find_step(in, wanted))
-        return decide(std::move(*found));
-    try {
-        put_step(in, wanted, true);
-        return {wanted, true};
-    } catch (const error& failure) {
-        if (failure.code() == errc::conflict) // someone else began it just now
-            if (auto found = find_step(in, wanted))
-                return decide(std::move(*found));
-        if (failure.code() != errc::not_found)
-            throw;
-    }
-    // The checkpoint that the session stands on was erased. The step is as good without.
-    begun_step unattached{step(wanted).with_checkpoint(std::nullopt), true};
-    put_step(in, unattached.record, true);
-    return unattached;
+    return look_again(wanted, [&]() -> std::optional<begun_step> {
+        auto found = find_step(in, wanted);
+        if (found && found->done())
+            return begun_step(std::move(*found), false);
+        if (found && !options.is_safe_to_repeat())
+            fail_in_doubt(*found);
+        try {
+            if (found) { // from now on it is this caller's: whoever tried before cannot end or withdraw it
+                const auto before = found->attempt();
+                found->with_attempt(wanted.attempt()).with_started_at(wanted.started_at());
+                put_step(in, step_request(*found).replacing(before));
+                return begun_step(std::move(*found), false);
+            }
+            put_step(in, {wanted, true});
+            return begun_step(wanted, true);
+        } catch (const error& failure) {
+            if (!is_too_late(failure))
+                throw;
+            if (found || failure.code() == errc::conflict)
+                return std::nullopt; // someone else was faster
+        }
+        // The checkpoint that the session stands on was erased. The step is as good without.
+        begun_step unattached(step(wanted).with_checkpoint(std::nullopt), true);
+        try {
+            put_step(in, {unattached.record, true});
+        } catch (const error& failure) {
+            if (failure.code() != errc::conflict)
+                throw;
+            return std::nullopt;
+        }
+        return unattached;
+    });
 }
 
 step end_step(store& in, const step& made)
 {
-    if (auto found = find_step(in, made); found && found->done())
-        return std::move(*found);
-    // The checkpoint that it was made on, and its record with it, may have been removed meanwhile. It took
-    // effect all the same.
-    const auto request = step_request(made).restored();
-    in.put_steps(std::span(&request, 1)).at(0).value_or_throw();
-    return made;
+    return look_again(made, [&]() -> std::optional<step> {
+        try {
+            // The checkpoint that it was made on, and its record with it, may have been removed meanwhile. It
+            // took effect all the same.
+            put_step(in, step_request(made).replacing(made.attempt()).restored());
+            return made;
+        } catch (const error& failure) {
+            if (failure.code() != errc::conflict)
+                throw;
+        }
+        auto found = find_step(in, made);
+        if (found && !found->done() && found->attempt() != made.attempt())
+            throw error(errc::conflict, "it was begun anew at " + to_rfc3339(found->started_at()) +
+                                            " by another caller, whose result will count");
+        return found && found->done() ? std::move(found) : std::nullopt;
+    });
 }
 
 void withdraw_step(store& in, const step& begun)
 {
-    const auto found = find_step(in, begun);
-    if (found && !found->done() && found->started_at() == begun.started_at())
-        in.erase_step(begun.agent_id(), begun.scope(), begun.key());
+    in.erase_step(begun.agent_id(), begun.scope(), begun.key(), begun.attempt());
 }
 
 bool settle_step(store& in, const std::string& agent_id, const std::string& scope, const std::string& key,
                  const boost::json::value& result)
 {
-    auto found = find_step(in, step(agent_id, scope, key));
-    if (!found)
-        throw error(errc::not_found,
-                    "agent " + detail::quoted(agent_id) + " has no step " + detail::quoted(key));
-    if (!found->done()) {
-        put_step(in, found->with_result(result), false);
-        return true;
-    }
-    if (*found->result() != result)
-        throw error(errc::conflict, "step " + detail::quoted(key) + " is done, with another result");
-    return false;
+    const step wanted(agent_id, scope, key);
+    return look_again(wanted, [&]() -> std::optional<bool> {
+        auto found = find_step(in, wanted);
+        if (!found)
+            throw error(errc::not_found,
+                        "agent " + detail::quoted(agent_id) + " has no step " + detail::quoted(key));
+        if (found->done()) {
+            if (*found->result() != result)
+                throw error(errc::conflict, "step " + detail::quoted(key) + " is done, with another result");
+            return false;
+        }
+        try {
+            const auto attempt = found->attempt();
+            put_step(in, step_request(found->with_result(result)).replacing(attempt));
+            return true;
+        } catch (const error& failure) {
+            if (!is_too_late(failure))
+                throw;
+        }
+        return std::nullopt;
+    });
 }
 
 } // namespace waymark::detail

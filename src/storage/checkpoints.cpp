@@ -145,12 +145,23 @@ void saver::undo() noexcept
         prefix->make_void();
 }
 
-//! The checkpoints that most likely hold the same messages: the parent and the head.
+//! Whether the parent or the head may hold messages that the conversation is not known to begin with. One that
+//! goes on from the head does not, and is not compared: its save costs what is new.
+bool saver::may_have_relatives(const checkpoint& wanted, const known_part& known, const scope_row& scope) const
+{
+    if (wanted.conversation().size() == known.length || (known.length > 0 && known.sequence() == scope.head))
+        return false;
+    // Without a parent the head may be anybody's. It counts if messages come from a store.
+    return known.length == 0 || wanted.parent_id() ||
+           has_stored_before(wanted.conversation(), known.length);
+}
+
+//! The messages of the checkpoints that most likely hold the same ones: the parent and the head.
 std::vector<extent_list> saver::related_to(const checkpoint& wanted, const agent_row& agent,
-                                           const scope_row* scope)
+                                           const scope_row* scope, const known_part& known)
 {
     std::vector<extent_list> related;
-    if (scope == nullptr)
+    if (scope == nullptr || !may_have_relatives(wanted, known, *scope))
         return related;
     const auto add = [&](const std::optional<checkpoint_row>& row) {
         if (!row || !is_intact(*row))
@@ -167,6 +178,8 @@ std::vector<extent_list> saver::related_to(const checkpoint& wanted, const agent
     if (wanted.parent_id())
         if (const auto row = tables_.find_checkpoint(agent.number, wanted.scope(), *wanted.parent_id())) {
             parent = row->sequence;
+            if (known.length > 0 && parent == known.sequence())
+                return related; // it goes on from its parent, whatever the head is
             add(row);
         }
     if (scope->head != 0 && scope->head != parent)
@@ -198,9 +211,13 @@ saver::comparison saver::compare(const checkpoint_row& existing, const checkpoin
 placed_conversation saver::place(const checkpoint& wanted, const agent_row& agent, const scope_row* scope,
                                  trust in_stored)
 {
-    return place_conversation(
-        wanted.conversation(), agent, store_number_, this, tables_,
-        [&] { return related_to(wanted, agent, scope); }, largest_value_, in_stored);
+    known_part known;
+    std::vector<extent_list> related;
+    if (in_stored == trust::yes) {
+        known = find_known(wanted.conversation(), agent, store_number_, this, tables_);
+        related = related_to(wanted, agent, scope, known);
+    }
+    return place_conversation(wanted.conversation(), agent, std::move(known), related, tables_, largest_value_);
 }
 
 save_result saver::save(const save_request& request)
@@ -268,7 +285,7 @@ std::optional<save_result> saver::write(const checkpoint& wanted, const agent_ro
     const auto check_before = existing != nullptr ? std::optional(existing->check) : std::nullopt;
     if (existing != nullptr) {
         tables_.update_checkpoint(row);
-        ++agent.changes;
+        agent.changes = new_mark();
         agent.has_garbage = true;
     } else if (tables_.insert_checkpoint(row)) {
         agent.last_sequence = row.sequence;
@@ -281,6 +298,7 @@ std::optional<save_result> saver::write(const checkpoint& wanted, const agent_ro
     }
     for (auto& messages : placed.added) {
         messages.agent = agent.number;
+        messages.stamp = agent.stamp;
         tables_.insert_messages(messages);
     }
     for (auto& object : objects.rows) {
@@ -289,21 +307,25 @@ std::optional<save_result> saver::write(const checkpoint& wanted, const agent_ro
     }
     agent.next_message = placed.next_message;
     agent.next_object = objects.next_number;
-    remember(wanted, agent, placed);
+    remember(wanted, agent, row.sequence, placed);
     written_.push_back({agent.id, agent.number, row.sequence, row.scope, row.id, row.check, check_before});
     writing_ = false;
     return save_result(row.sequence, static_cast<std::uint64_t>(added));
 }
 
-void saver::remember(const checkpoint& wanted, const agent_row& agent, placed_conversation& placed)
+void saver::remember(const checkpoint& wanted, const agent_row& agent, std::int64_t sequence,
+                     placed_conversation& placed)
 {
     if (placed.chains.empty())
         return;
+    if (!placed.added.empty())
+        placed.newest.see({placed.next_message - 1, agent.stamp});
     remembered_.reserve(remembered_.size() + 1);
-    remembered_.push_back(new remembered_prefix({store_number_, agent.number}, this, agent,
-                                                std::move(placed.messages), placed.known,
+    remembered_.push_back(new remembered_prefix({store_number_, agent.number}, this,
+                                                {agent, sequence, placed.newest}, placed.known.memory,
+                                                placed.known.length, placed.messages,
                                                 std::move(placed.chains)));
-    detail::conversation_access::remember(wanted.conversation(), *remembered_.back(), placed.known);
+    detail::conversation_access::remember(wanted.conversation(), *remembered_.back(), placed.known.length);
 }
 
 // Asking together
@@ -331,25 +353,30 @@ void saver::prepare(std::span<const save_request> batch)
     prepare_objects(batch);
 }
 
-//! Conversations that remember nothing are compared with those of the parent and the head.
+//! What conversations remember is checked where someone else has written since; those that do not go on from the
+//! head are compared with it and with the parent.
 void saver::prepare_conversations(std::span<const save_request> batch)
 {
     std::vector<question> questions;
-    std::vector<const checkpoint*> strangers;
+    std::vector<const checkpoint*> compared;
     for (const auto& request : batch) {
         const auto& wanted = request.checkpoint();
         const auto agent = tables_.find_agent(wanted.agent_id());
         if (!agent)
             continue;
-        if (!tables_.find_scope(agent->number, wanted.scope())) {
+        const auto scope = tables_.find_scope(agent->number, wanted.scope());
+        if (!scope)
             questions.push_back({question::kind::scope_count, wanted.agent_id()});
-            continue;
+        const auto found = detail::conversation_access::find_stored(wanted.conversation(),
+                                                                    {store_number_, agent->number});
+        known_part assumed{static_cast<const remembered_prefix*>(found.prefix), found.length, {}, {}};
+        if (assumed.memory != nullptr && !agent->is_as_with(assumed.memory->stamp())) {
+            questions.push_back({question::kind::stamp, wanted.agent_id()});
+            questions.back().number = assumed.memory->newest().number;
         }
-        if (wanted.conversation().empty() ||
-            detail::conversation_access::find_stored(wanted.conversation(), {store_number_, agent->number})
-                    .prefix != nullptr)
+        if (!scope || !may_have_relatives(wanted, assumed, *scope))
             continue;
-        strangers.push_back(&wanted);
+        compared.push_back(&wanted);
         questions.push_back({question::kind::head, wanted.agent_id(), wanted.scope()});
         if (wanted.parent_id())
             questions.push_back(
@@ -359,14 +386,16 @@ void saver::prepare_conversations(std::span<const save_request> batch)
         tables_.expect(questions);
 
     questions.clear();
-    for (const auto* wanted : strangers) {
+    for (const auto* wanted : compared) {
         const auto agent = tables_.find_agent(wanted->agent_id());
         const auto scope = tables_.find_scope(agent->number, wanted->scope());
-        for (const auto& messages : related_to(*wanted, *agent, &*scope)) {
+        const auto known = find_known(wanted->conversation(), *agent, store_number_, this, tables_);
+        for (const auto& messages : related_to(*wanted, *agent, &*scope, known)) {
             questions.push_back({question::kind::messages, wanted->agent_id()});
-            questions.back().ranges = messages.all();
+            questions.back().ranges = unshared(messages, known).all();
         }
     }
+    std::erase_if(questions, [](const question& next) { return next.ranges.empty(); });
     if (!questions.empty())
         tables_.expect(questions);
 }
@@ -474,7 +503,7 @@ checkpoint load_checkpoint(const checkpoint_row& row, const agent_row& agent, st
         if (content.messages.size() != row.messages)
             throw error(errc::corrupt, "it should have " + std::to_string(row.messages) +
                                            " messages and has " + std::to_string(content.messages.size()));
-        read_conversation(content.chat, content.messages, row.chain, agent, store_number, from, last);
+        read_conversation(content.chat, content.messages, row, agent, store_number, from, last);
         result.with_conversation(std::move(content.chat)).with_state(std::move(content.state));
         return result;
     } catch (const error& failure) {

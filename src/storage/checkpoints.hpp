@@ -63,12 +63,14 @@ private:
     comparison compare(const checkpoint_row& existing, const checkpoint& wanted, const agent_row& agent);
     placed_conversation place(const checkpoint& wanted, const agent_row& agent, const scope_row* scope,
                               trust in_stored);
+    bool may_have_relatives(const checkpoint& wanted, const known_part& known, const scope_row& scope) const;
     std::vector<extent_list> related_to(const checkpoint& wanted, const agent_row& agent,
-                                        const scope_row* scope);
+                                        const scope_row* scope, const known_part& known);
     std::optional<save_result> write(const checkpoint& wanted, const agent_row& before,
                                      placed_conversation& placed, const checkpoint_row* existing,
                                      trust in_stored = trust::yes);
-    void remember(const checkpoint& wanted, const agent_row& agent, placed_conversation& placed);
+    void remember(const checkpoint& wanted, const agent_row& agent, std::int64_t sequence,
+                  placed_conversation& placed);
     void prepare_conversations(std::span<const save_request> batch);
     void prepare_objects(std::span<const save_request> batch);
 

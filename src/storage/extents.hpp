@@ -34,7 +34,8 @@ struct extent {
 //! The messages of a conversation, in order. A conversation that only ever grew is one extent.
 class extent_list {
 public:
-    const std::vector<extent>& all() const noexcept { return extents_; }
+    const std::vector<extent>& all() const& noexcept { return extents_; }
+    std::vector<extent> all() && noexcept { return std::move(extents_); }
     std::int64_t size() const noexcept { return size_; }
 
     //! Joins it with the last one where it continues that.

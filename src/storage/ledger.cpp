@@ -98,8 +98,10 @@ agent_row& ledger::change_agent(std::string_view id)
         found.row.id = id;
         found.row.number = tables_->add_agent(id);
     }
-    if (!std::exchange(found.changed, true))
+    if (!std::exchange(found.changed, true)) {
         changed_agents_.push_back(&found);
+        found.row.stamp_before = std::exchange(found.row.stamp, new_mark());
+    }
     return found.row;
 }
 
@@ -128,6 +130,7 @@ void ledger::write()
     }
     for (auto* const next : std::exchange(changed_agents_, {})) {
         tables_->put_agent(seal(next->row));
+        next->row.stamp_before = 0;
         next->exists = true;
         next->changed = false;
     }

@@ -2,6 +2,9 @@
 #include "quick_checksum.hpp"
 #include "tables.hpp"
 
+#include <limits>
+#include <random>
+
 namespace waymark::storage {
 
 namespace {
@@ -39,10 +42,17 @@ private:
 
 } // namespace
 
+std::int64_t new_mark()
+{
+    std::random_device entropy; // no generator with a state: a child of a fork would repeat its parent's
+    std::uniform_int_distribution<std::int64_t> any(1, std::numeric_limits<std::int64_t>::max());
+    return any(entropy);
+}
+
 std::string checksum(const agent_row& row)
 {
-    return row_content()
-        .add(row.number)
+    row_content content;
+    content.add(row.number)
         .add(std::string_view(row.id))
         .add(row.last_sequence)
         .add(row.next_message)
@@ -50,8 +60,10 @@ std::string checksum(const agent_row& row)
         .add(row.scopes)
         .add(row.sweeps)
         .add(row.changes)
-        .add(row.has_garbage ? 1 : 0)
-        .check();
+        .add(row.has_garbage ? 1 : 0);
+    if (row.stamp != 0) // rows from before there were stamps have none
+        content.add(row.stamp);
+    return content.check();
 }
 
 std::string checksum(const scope_row& row)
@@ -89,15 +101,17 @@ std::string checksum(const checkpoint_row& row)
 
 std::string checksum(const step_row& row)
 {
-    return row_content()
-        .add(row.agent)
+    row_content content;
+    content.add(row.agent)
         .add(std::string_view(row.scope))
         .add(std::string_view(row.key))
         .add(row.checkpoint)
         .add(row.made_on)
         .add(row.started_at)
-        .add(row.result)
-        .check();
+        .add(row.result);
+    if (!row.attempt.empty()) // rows from before there were attempts have none
+        content.add(std::string_view(row.attempt));
+    return content.check();
 }
 
 std::int64_t row_bytes(const checkpoint_row& row) noexcept

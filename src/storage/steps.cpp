@@ -21,7 +21,9 @@ step read_step(const step_row& row, const agent_row& agent)
     if (!is_intact(row))
         fail("the checksum of its row differs");
     step result(agent.id, row.scope, row.key);
-    result.with_started_at(to_timestamp(row.started_at)).with_checkpoint(row.checkpoint);
+    result.with_attempt(row.attempt)
+        .with_started_at(to_timestamp(row.started_at))
+        .with_checkpoint(row.checkpoint);
     try {
         if (row.result)
             result.with_result(detail::parse_json(*row.result, limits::highest_max_depth, "its result"));
@@ -41,10 +43,13 @@ void put_step(const step_request& request, ledger& records, tables& in, std::siz
     const auto existing = known_agent == nullptr
                               ? std::nullopt
                               : in.find_step(known_agent->number, wanted.scope(), wanted.key());
-    if (existing && is_intact(*existing) && read_step(*existing, *known_agent) == wanted)
+    std::optional<step> found;
+    // What replaces a damaged record need not read it, unless that depends on what it is.
+    if (existing && (is_intact(*existing) || request.replaced()))
+        found = read_step(*existing, *known_agent);
+    if (found == wanted)
         return;
-    if (existing && request.is_create_only())
-        detail::fail_recorded_before(wanted);
+    detail::require_condition(request, found ? &*found : existing ? &wanted : nullptr);
 
     step_row row;
     if (wanted.checkpoint_id()) {
@@ -71,17 +76,25 @@ void put_step(const step_request& request, ledger& records, tables& in, std::siz
     row.scope = wanted.scope();
     row.key = wanted.key();
     row.checkpoint = wanted.checkpoint_id();
+    row.attempt = wanted.attempt();
     row.started_at = to_number(wanted.started_at());
     in.put_step(seal(row));
     if (!existing)
         ++records.change_scope(agent, wanted.scope()).steps;
 }
 
-bool remove_step(tables& in, std::string_view agent_id, std::string_view scope, std::string_view key)
+bool remove_step(tables& in, std::string_view agent_id, std::string_view scope, std::string_view key,
+                 const std::optional<std::string>& attempt)
 {
     ledger records(in);
-    if (records.find_agent(agent_id) == nullptr)
+    const auto* known_agent = records.find_agent(agent_id);
+    if (known_agent == nullptr)
         return false;
+    if (attempt) {
+        const auto found = in.find_step(known_agent->number, scope, key);
+        if (!found || !detail::may_be_erased(read_step(*found, *known_agent), attempt))
+            return false;
+    }
     auto& agent = records.change_agent(agent_id);
     if (!in.remove_step(agent.number, scope, key))
         return false;

@@ -10,8 +10,9 @@ namespace waymark::storage {
 //! @throws waymark::error; nothing is written then.
 void put_step(const step_request& request, ledger& records, tables& in, std::size_t largest_value);
 
-//! Returns whether it was there.
-bool remove_step(tables& in, std::string_view agent_id, std::string_view scope, std::string_view key);
+//! See store::erase_step.
+bool remove_step(tables& in, std::string_view agent_id, std::string_view scope, std::string_view key,
+                 const std::optional<std::string>& attempt);
 
 //! @throws waymark::error `corrupt` that names it.
 step read_step(const step_row& row, const agent_row& agent);

@@ -85,14 +85,16 @@ struct digest_hash {
     }
 };
 
-using known_messages = std::unordered_map<digest, std::int64_t, digest_hash>;
+using stored_messages = std::unordered_map<digest, witness, digest_hash>;
 
 //! The messages of other checkpoints, by digest. A row that cannot be read is not known: its messages are
 //! stored anew, which mends them.
-known_messages read_known(const std::vector<extent_list>& related, std::int64_t agent, tables& in)
+stored_messages read_stored(const std::vector<extent_list>& related, const known_part& known,
+                            std::int64_t agent, tables& in)
 {
-    known_messages known;
-    for (const auto& messages : related)
+    stored_messages found;
+    for (const auto& all : related) {
+        const auto messages = unshared(all, known);
         in.read_messages(agent, messages.all(), [&](std::size_t i, message_row&& row) {
             const auto range = messages.all()[i];
             try {
@@ -101,14 +103,15 @@ known_messages read_known(const std::vector<extent_list>& related, std::int64_t 
                     const auto value = to_digest(stored);
                     if (number >= range.first && number < range.end() &&
                         (is_checked || sha256(text) == value))
-                        known.emplace(value, number);
+                        found.emplace(value, witness{number, row.stamp});
                 });
             } catch (const error& failure) {
                 if (failure.code() != errc::corrupt)
                     throw;
             }
         });
-    return known;
+    }
+    return found;
 }
 
 } // namespace
@@ -121,35 +124,105 @@ std::int64_t placed_conversation::bytes_added() const noexcept
     return sum;
 }
 
-placed_conversation place_conversation(const conversation& chat, const agent_row& agent,
-                                       std::uint64_t store_number, const void* transaction, tables& in,
-                                       const std::function<std::vector<extent_list>()>& related,
-                                       std::size_t largest_value, trust in_stored)
+remembered_prefix::remembered_prefix(detail::storage_place place, const void* transaction, const origin& from,
+                                     const remembered_prefix* base, std::size_t known,
+                                     const extent_list& messages, std::vector<digest> chains)
+    : stored_prefix(place, transaction),
+      sweeps_(from.agent.sweeps),
+      stamp_(from.agent.stamp),
+      sequence_(from.sequence),
+      newest_(from.newest),
+      known_(known),
+      chains_(std::move(chains))
+{
+    // A base that holds fewer extents itself is not worth the way to it.
+    constexpr std::size_t fewest_extents = 64;
+    while (base != nullptr && known <= base->base_count_)
+        base = base->goes_on_from();
+    if (base != nullptr && base->own_.all().size() >= fewest_extents) {
+        base_count_ = known;
+    } else if (base != nullptr) {
+        base_count_ = base->base_count_;
+        base = base->goes_on_from();
+    }
+    own_ = messages.behind(static_cast<std::int64_t>(base_count_));
+    if (base != nullptr)
+        go_on_from(*base);
+}
+
+extent_list remembered_prefix::messages(std::size_t count) const
+{
+    struct part {
+        const remembered_prefix* of;
+        std::size_t count;
+    };
+    std::vector<part> parts; // newest first
+    for (const auto* next = this; next != nullptr; next = next->goes_on_from()) {
+        if (count > next->base_count_)
+            parts.push_back({next, count});
+        count = std::min(count, next->base_count_);
+    }
+    extent_list result;
+    for (auto next = parts.rbegin(); next != parts.rend(); ++next)
+        for (const auto& each :
+             next->of->own_.truncated(static_cast<std::int64_t>(next->count - next->of->base_count_)).all())
+            result.append(each);
+    return result;
+}
+
+known_part find_known(const conversation& chat, const agent_row& agent, std::uint64_t store_number,
+                      const void* transaction, tables& in)
+{
+    const auto found = conversation_access::find_stored(chat, {store_number, agent.number}, transaction);
+    const auto* const memory = static_cast<const remembered_prefix*>(found.prefix);
+    if (memory == nullptr)
+        return {};
+    const auto known = [&](extent_list messages) {
+        return known_part{memory, found.length, std::move(messages), memory->chain_at(found.length)};
+    };
+    if (agent.is_as_with(memory->stamp()))
+        return known(memory->messages(found.length));
+    const auto& newest = memory->newest();
+    if (newest.stamp == 0 || in.message_stamp(agent.number, newest.number) != newest.stamp)
+        return {};
+    auto messages = memory->messages(found.length);
+    if (memory->seen_at() != agent.sweeps) {
+        if (!all_exist(messages, agent.number, in))
+            return {};
+        if (found.length == memory->length()) // what is behind it, for longer conversations, was not looked at
+            memory->see_at(agent.sweeps);
+    }
+    return known(std::move(messages));
+}
+
+bool has_stored_before(const conversation& chat, std::size_t known)
+{
+    // Who stores a message needs its digest, and hardly anybody else does.
+    const auto rest = conversation_access::messages_from(chat, known);
+    return std::any_of(rest.begin(), rest.end(), [](const message* next) {
+        return message_access::digest_of(*next).get().has_value();
+    });
+}
+
+extent_list unshared(const extent_list& related, const known_part& known)
+{
+    return related.behind(related.common_prefix(known.messages));
+}
+
+placed_conversation place_conversation(const conversation& chat, const agent_row& agent, known_part known,
+                                       const std::vector<extent_list>& related, tables& in,
+                                       std::size_t largest_value)
 {
     placed_conversation result;
     result.next_message = agent.next_message;
-
-    const auto found =
-        in_stored == trust::no
-            ? conversation_access::found{}
-            : conversation_access::find_stored(chat, {store_number, agent.number}, transaction);
-    if (const auto* prefix = static_cast<const remembered_prefix*>(found.prefix);
-        prefix != nullptr && prefix->is_older_than(agent)) {
-        auto messages = prefix->messages().truncated(static_cast<std::int64_t>(found.length));
-        const bool is_whole = messages.size() == prefix->messages().size();
-        if (prefix->seen_at() == agent.sweeps || all_exist(messages, agent.number, in)) {
-            if (is_whole) // what is behind it, for longer conversations, was not looked at
-                prefix->see_at(agent.sweeps);
-            result.messages = std::move(messages);
-            result.chain = prefix->chain_at(found.length);
-            result.known = found.length;
-        }
-    }
-
-    const auto rest = conversation_access::messages_from(chat, result.known);
-    const auto known = in_stored == trust::yes && result.known == 0 && !rest.empty()
-                           ? read_known(related(), agent.number, in)
-                           : known_messages();
+    result.messages = known.messages;
+    result.chain = known.chain;
+    if (known.memory != nullptr)
+        result.newest = known.memory->newest();
+    const auto rest = conversation_access::messages_from(chat, known.length);
+    const auto stored =
+        rest.empty() ? stored_messages() : read_stored(related, known, agent.number, in);
+    result.known = std::move(known);
     result.chains.reserve(rest.size());
     const auto row_bytes = row_bytes_for(rest, in.page_bytes());
     bool row_is_open = false;
@@ -158,8 +231,9 @@ placed_conversation place_conversation(const conversation& chat, const agent_row
         const auto value = digest_of(*next, text, largest_value);
         result.chain = chain(result.chain, value);
         result.chains.push_back(result.chain);
-        if (const auto stored = known.find(value); stored != known.end()) {
-            result.messages.append({stored->second, 1});
+        if (const auto found = stored.find(value); found != stored.end()) {
+            result.messages.append({found->second.number, 1});
+            result.newest.see(found->second);
             row_is_open = false;
             continue;
         }
@@ -167,7 +241,7 @@ placed_conversation place_conversation(const conversation& chat, const agent_row
             text = text_of(*next, largest_value);
         if (!row_is_open || result.added.back().body.size() + text.size() >= row_bytes ||
             result.added.back().count() == most_messages) {
-            result.added.push_back({agent.number, result.next_message, {}, {}});
+            result.added.push_back({agent.number, result.next_message, {}, {}, 0});
             row_is_open = true;
         } else {
             result.added.back().body += '\n';
@@ -200,7 +274,7 @@ void split_row(const message_row& row,
     }
 }
 
-void read_conversation(conversation& chat, const extent_list& messages, std::string_view expected,
+void read_conversation(conversation& chat, const extent_list& messages, const checkpoint_row& row,
                        const agent_row& agent, std::uint64_t store_number, tables& from, last_read& last)
 {
     const auto known = last.agent == agent.number ? messages.common_prefix(last.messages) : 0;
@@ -210,6 +284,7 @@ void read_conversation(conversation& chat, const extent_list& messages, std::str
     last.chat.truncate(chains.size());
     if (known > 0)
         chat = conversation_access::framed(last.chat, chat);
+    auto newest = known > 0 ? last.newest : witness();
     last.agent = 0; // until this one is known to be whole
     const auto fail = [](std::int64_t number, const char* what) {
         throw error(errc::corrupt, "stored message " + std::to_string(number) + " " + what);
@@ -223,10 +298,12 @@ void read_conversation(conversation& chat, const extent_list& messages, std::str
             if (next < ranges[current].end())
                 fail(next, "is missing");
     };
-    from.read_messages(agent.number, ranges, [&](std::size_t range, message_row&& row) {
+    from.read_messages(agent.number, ranges, [&](std::size_t range, message_row&& stored_row) {
         finish_ranges_before(range);
-        const auto is_checked = is_intact(row); // otherwise the hash of each message says which are damaged
-        split_row(row, [&](std::int64_t number, std::string_view text, std::string_view stored) {
+        const auto is_checked =
+            is_intact(stored_row); // otherwise the hash of each message says which are damaged
+        newest.see({std::min(stored_row.numbers().end(), ranges[range].end()) - 1, stored_row.stamp});
+        split_row(stored_row, [&](std::int64_t number, std::string_view text, std::string_view stored) {
             if (number != next || number >= ranges[range].end())
                 return;
             ++next;
@@ -244,15 +321,20 @@ void read_conversation(conversation& chat, const extent_list& messages, std::str
         });
     });
     finish_ranges_before(ranges.size());
-    if (view(running) != expected)
+    if (view(running) != row.chain)
         throw error(errc::corrupt, "the messages are not the ones that were saved (the hash of the "
                                    "conversation differs)");
-    last = {agent.number, messages, chat, chains};
+    last = {agent.number, messages, chat, chains, newest};
     if (rest.size() == 0)
         return; // the others remember
-    const auto* prefix =
-        new remembered_prefix({store_number, agent.number}, nullptr, agent, messages,
-                              static_cast<std::size_t>(known), {chains.begin() + known, chains.end()});
+    const detail::storage_place place{store_number, agent.number};
+    const auto before = conversation_access::find_stored(chat, place); // the others remember where they are
+    const auto* const base = before.length == static_cast<std::size_t>(known)
+                                 ? static_cast<const remembered_prefix*>(before.prefix)
+                                 : nullptr;
+    const auto* prefix = new remembered_prefix(place, nullptr, {agent, row.sequence, newest}, base,
+                                               static_cast<std::size_t>(known), messages,
+                                               {chains.begin() + known, chains.end()});
     try {
         conversation_access::remember(chat, *prefix, static_cast<std::size_t>(known));
     } catch (...) {

@@ -13,6 +13,7 @@
 #include <limits>
 #include <map>
 #include <mutex>
+#include <set>
 
 namespace waymark::detail {
 
@@ -56,16 +57,6 @@ public:
     impl(std::unique_ptr<storage::database> opened, limits chosen)
         : database(std::move(opened)), bounds(within(chosen, database->largest_value()))
     {
-    }
-
-    //! Tells store objects apart, see storage_place. What conversations remember is forgotten with it.
-    std::uint64_t number()
-    {
-        const std::lock_guard lock(number_mutex);
-        const auto present = database->generation();
-        if (std::exchange(generation, present) != present || known_number == 0)
-            known_number = next_store_number();
-        return known_number;
     }
 
     //! Text in JSON is at least as long as it is, so that what is beyond this can never be stored.
@@ -112,11 +103,32 @@ public:
         throw *unknown;
     }
 
+    //! After a step was not found: makes sure that none is missing. Once for each scope, since that takes time in
+    //! proportion to its steps, and nobody but who damages the database makes one vanish.
+    void require_complete_steps(tables& from, const agent_row& agent, const std::string& scope)
+    {
+        std::pair key(agent.number, scope);
+        {
+            const std::lock_guard lock(complete_mutex);
+            if (complete_scopes.contains(key))
+                return;
+        }
+        const auto record = intact_scope(from, agent, scope);
+        if (record && record->steps != from.count_steps(agent.number, scope))
+            throw error(errc::corrupt, "a step of agent " + quoted(agent.id) + ", scope " + quoted(scope) +
+                                           " is missing; verify() lists all damage");
+        const std::lock_guard lock(complete_mutex);
+        if (complete_scopes.size() >= most_complete_scopes)
+            complete_scopes.clear();
+        complete_scopes.insert(std::move(key));
+    }
+
     std::unique_ptr<storage::database> database;
     const limits bounds;
-    std::mutex number_mutex;
-    std::uint64_t known_number = 0; // guarded by number_mutex, as is what follows
-    std::uint64_t generation = 0;
+    const std::uint64_t number = next_store_number(); // tells store objects apart, see storage_place
+    static constexpr std::size_t most_complete_scopes = 10'000;
+    std::mutex complete_mutex;
+    std::set<std::pair<std::int64_t, std::string>> complete_scopes; // guarded by complete_mutex
     ledger records; // used by write transactions that follow each other, see tables::number
 };
 
@@ -158,7 +170,7 @@ std::vector<save_outcome> table_store::save(std::span<const save_request> batch)
         ledger of_this_transaction;
         auto& records = in.number() == 0 ? of_this_transaction : impl_->records;
         records.begin(in);
-        saves.emplace(in, records, impl_->number(), impl_->database->largest_value());
+        saves.emplace(in, records, impl_->number, impl_->database->largest_value());
         saves->prepare(valid);
         for (std::size_t i = 0; i < valid.size(); ++i) {
             auto& outcome = outcomes[positions[i]];
@@ -198,7 +210,7 @@ std::optional<checkpoint> table_store::load(std::string_view agent_id, std::stri
         if (!agent)
             return std::nullopt;
         if (const auto row = from.find_checkpoint(agent->number, scope, id))
-            return load_checkpoint(*row, *agent, impl_->number(), from);
+            return load_checkpoint(*row, *agent, impl_->number, from);
         require_complete(from, *agent, scope);
         from.confirm_absence(agent->number, scope, id);
         return std::nullopt;
@@ -218,7 +230,7 @@ std::optional<checkpoint> table_store::load(std::string_view id)
             fail_ambiguous_id(id);
         if (rows.empty())
             throw error(errc::corrupt, "the agent of checkpoint " + quoted(id) + " is missing");
-        return load_checkpoint(rows.front(), *agent, impl_->number(), from);
+        return load_checkpoint(rows.front(), *agent, impl_->number, from);
     });
 }
 
@@ -240,7 +252,7 @@ std::optional<checkpoint> table_store::load_latest(std::string_view agent_id, st
         if (!row)
             throw error(errc::corrupt, "the newest checkpoint of agent " + quoted(agent_id) + ", scope " +
                                            quoted(scope) + " is missing");
-        return load_checkpoint(*row, *agent, impl_->number(), from);
+        return load_checkpoint(*row, *agent, impl_->number, from);
     });
 }
 
@@ -279,7 +291,7 @@ std::vector<checkpoint> table_store::load_all(const query& query)
             if (owner)
                 prepare_loading(page, *owner, from);
             for (const auto& row : page)
-                result.push_back(load_checkpoint(row, *owner, impl_->number(), from, last[row.scope]));
+                result.push_back(load_checkpoint(row, *owner, impl_->number, from, last[row.scope]));
             page.clear();
         };
         select(from, query, [&](const agent_row& agent, checkpoint_row&& row, checkpoint_header&&) {
@@ -367,25 +379,28 @@ prune_result table_store::prune(std::string_view agent_id, const retention& poli
 {
     validate_id(agent_id, "the agent id");
     const auto about = about_agent(agent_id);
-    auto plan = impl_->read<prune_result>(about, [&](tables& from) {
+    const auto plan = impl_->read<prune_plan>(about, [&](tables& from) {
         const auto agent = find_agent(from, agent_id);
-        return agent ? plan_prune(from, *agent, policies) : prune_result();
+        return agent ? plan_prune(from, *agent, policies) : prune_plan();
     });
-    if (dry == dry_run::yes || plan.count() == 0)
-        return plan;
+    std::vector<checkpoint_key> removed;
+    if (dry == dry_run::yes || plan.chosen.empty()) {
+        for (const auto& next : plan.chosen)
+            removed.push_back(next.key);
+        return {std::move(removed), plan.bytes};
+    }
 
     constexpr std::size_t per_transaction = 256;
-    const std::span chosen(plan.removed());
-    std::vector<checkpoint_key> removed;
+    const std::span chosen(plan.chosen);
     for (std::size_t i = 0; i < chosen.size(); i += per_transaction) {
         const auto next = chosen.subspan(i, std::min(per_transaction, chosen.size() - i));
         std::vector<checkpoint_key> some;
-        impl_->database->write(about, [&](tables& in) { some = remove_pruned(in, agent_id, next); });
+        impl_->database->write(about, [&](tables& in) { some = remove_pruned(in, agent_id, plan, next); });
         removed.insert(removed.end(), std::make_move_iterator(some.begin()),
                        std::make_move_iterator(some.end()));
     }
     try_to_sweep(*impl_->database, agent_id);
-    return {std::move(removed), plan.bytes()};
+    return {std::move(removed), plan.bytes};
 }
 
 bool table_store::pin(std::string_view agent_id, std::string_view scope, std::string_view id, bool pinned)
@@ -467,10 +482,7 @@ std::vector<step> table_store::load_steps(const step_query& query)
                     result.push_back(std::move(found));
                 return result;
             }
-            const auto record = intact_scope(from, *agent, *query.scope());
-            if (record && record->steps != from.count_steps(agent->number, *query.scope()))
-                throw error(errc::corrupt, "a step of agent " + quoted(agent->id) + ", scope " +
-                                               quoted(*query.scope()) + " is missing");
+            impl_->require_complete_steps(from, *agent, *query.scope());
             return result;
         }
         std::map<std::string, std::int64_t> seen;
@@ -492,12 +504,13 @@ std::vector<step> table_store::load_steps(const step_query& query)
     });
 }
 
-bool table_store::erase_step(std::string_view agent_id, std::string_view scope, std::string_view key)
+bool table_store::erase_step(std::string_view agent_id, std::string_view scope, std::string_view key,
+                             const std::optional<std::string>& attempt)
 {
     validate_step_key(agent_id, scope, key);
     bool found = false;
     impl_->database->write(about_agent(agent_id),
-                           [&](tables& in) { found = remove_step(in, agent_id, scope, key); });
+                           [&](tables& in) { found = remove_step(in, agent_id, scope, key, attempt); });
     return found;
 }
 

@@ -26,12 +26,24 @@ struct agent_row {
     std::int64_t next_message = 1;
     std::int64_t next_object = 1;
     std::int64_t scopes = 0; // how many records of scopes there are
-    // How often messages were removed. As long as it stands, messages that were there are there.
-    std::int64_t sweeps = 0;
-    std::int64_t changes = 0; // how often a checkpoint was replaced or removed
-    bool has_garbage = false; // something may be unreachable
+    // Marks, see new_mark. While one stands, nothing of the kind has happened; a counter could not say that of
+    // a database that went back to a backup and counted on.
+    std::int64_t sweeps = 0;  // set when messages are removed
+    std::int64_t changes = 0; // set when a checkpoint is replaced or removed
+    std::int64_t stamp = 0;   // set by every transaction that writes the record
+    std::int64_t stamp_before = 0; // what it was when the transaction began; not stored
+    bool has_garbage = false;      // something may be unreachable
     std::string check;
+
+    //! Whether the agent is as it was when it had that stamp.
+    bool is_as_with(std::int64_t seen) const noexcept
+    {
+        return seen != 0 && (seen == stamp || seen == stamp_before);
+    }
 };
+
+//! A number that no transaction has used before, nor will.
+std::int64_t new_mark();
 
 //! An agent that nobody finds any more; its rows are being removed.
 struct erased_agent {
@@ -76,6 +88,7 @@ struct message_row {
     // not hash each message again. Rows that were written before there was one have none.
     std::string digests;
     std::string body;
+    std::int64_t stamp = 0; // the agent's, of the transaction that wrote it; 0: from before there were any
 
     std::int64_t count() const noexcept { return static_cast<std::int64_t>(digests.size() / 32); }
     extent numbers() const noexcept { return {first, count()}; }
@@ -103,6 +116,7 @@ struct step_row {
     std::int64_t made_on = 0; // the sequence of its checkpoint; 0: none
     std::int64_t started_at = 0;
     std::optional<std::string> result; // JSON; none: pending
+    std::string attempt;               // empty: from before there were any
     std::string check;
 };
 
@@ -157,6 +171,7 @@ struct question {
         object,      // find_object(id), which is a hash
         objects,     // read_objects(numbers)
         messages,    // read_messages(ranges)
+        stamp,       // message_stamp(number)
     };
 
     kind about;
@@ -259,6 +274,8 @@ public:
     //! The same without reading bodies.
     virtual void message_sizes(std::int64_t agent, std::span<const extent> ranges,
                                const std::function<void(std::size_t range, message_size row)>& visit) = 0;
+    //! Of the row that holds the message; none if no row does.
+    virtual std::optional<std::int64_t> message_stamp(std::int64_t agent, std::int64_t number) = 0;
     virtual void insert_messages(const message_row& row) = 0;
     virtual void remove_messages(std::int64_t agent, std::int64_t first) = 0;
 
@@ -280,6 +297,9 @@ public:
     //! By scope and key.
     virtual void scan_steps(std::int64_t agent, const std::optional<std::string>& scope,
                             const visitor<step_row>& visit) = 0;
+    //! Those without a result, whatever the number of the others; in no order.
+    virtual void scan_pending_steps(std::int64_t agent, std::string_view scope,
+                                    const visitor<step_row>& visit) = 0;
     virtual std::int64_t count_steps(std::int64_t agent, std::string_view scope) = 0;
     virtual void put_step(const step_row& row) = 0;
     //! Returns whether it was there.
@@ -315,9 +335,6 @@ public:
                        const undone_callback& undone) = 0;
     void write(const access& about, const std::function<void(tables&)>& body) { write(about, body, {}); }
 
-    //! Changes when it cannot be excluded any more that what was committed is lost, since connections to the
-    //! server were.
-    virtual std::uint64_t generation() const noexcept { return 0; }
     //! The longest value that fits into a row.
     virtual std::size_t largest_value() const noexcept = 0;
     //! Gives space back to the operating system. Returns how many bytes.

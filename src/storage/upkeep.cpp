@@ -19,7 +19,7 @@ constexpr std::size_t rows_per_transaction = 256;
 void remove_row(tables& in, ledger& records, agent_row& agent, const checkpoint_row& row)
 {
     in.remove_checkpoint(agent.number, row.scope, row.id);
-    ++agent.changes;
+    agent.changes = new_mark();
     agent.has_garbage = true;
     auto& scope = records.change_scope(agent, row.scope);
     --scope.checkpoints;
@@ -133,9 +133,9 @@ std::vector<prune_candidate> read_candidates(tables& from, const agent_row& agen
 std::unordered_set<std::string> needed_by_steps(tables& from, std::int64_t agent, const std::string& scope)
 {
     std::unordered_set<std::string> needed;
-    from.scan_steps(agent, scope, [&](step_row&& row) {
-        if (!row.result && row.checkpoint)
-            needed.insert(*row.checkpoint);
+    from.scan_pending_steps(agent, scope, [&](step_row&& row) {
+        if (row.checkpoint)
+            needed.insert(std::move(*row.checkpoint));
         return true;
     });
     return needed;
@@ -143,9 +143,10 @@ std::unordered_set<std::string> needed_by_steps(tables& from, std::int64_t agent
 
 } // namespace
 
-prune_result plan_prune(tables& from, const agent_row& agent, const retention& policies)
+prune_plan plan_prune(tables& from, const agent_row& agent, const retention& policies)
 {
-    std::vector<checkpoint_key> chosen;
+    prune_plan plan;
+    plan.agent = agent.number;
     std::int64_t bytes = 0;
     std::vector<prune_candidate> going;
     content_sizes left(from, agent.number);
@@ -169,38 +170,40 @@ prune_result plan_prune(tables& from, const agent_row& agent, const retention& p
                 left.take(candidates[i].references);
                 continue;
             }
-            chosen.emplace_back(agent.id, scope.scope, candidates[i].row.id);
+            plan.chosen.push_back({{agent.id, scope.scope, candidates[i].row.id}, candidates[i].row.check});
             going.push_back(std::move(candidates[i]));
         }
     }
     for (const auto& next : going)
         bytes += row_bytes(next.row) + left.take(next.references);
-    return {std::move(chosen), static_cast<std::uint64_t>(bytes)};
+    plan.bytes = static_cast<std::uint64_t>(bytes);
+    return plan;
 }
 
-std::vector<checkpoint_key> remove_pruned(tables& in, std::string_view agent_id,
-                                          std::span<const checkpoint_key> chosen)
+std::vector<checkpoint_key> remove_pruned(tables& in, std::string_view agent_id, const prune_plan& plan,
+                                          std::span<const prune_plan::entry> chosen)
 {
     std::vector<checkpoint_key> removed;
     ledger records(in);
-    if (records.find_agent(agent_id) == nullptr)
-        return removed;
+    if (const auto* known = records.find_agent(agent_id); known == nullptr || known->number != plan.agent)
+        return removed; // erased since, and perhaps made anew
     std::vector<question> questions;
-    for (const auto& key : chosen)
+    for (const auto& [key, check] : chosen)
         questions.push_back({question::kind::checkpoint, key.agent_id(), key.scope(), key.id()});
     in.expect(questions);
     auto& agent = records.change_agent(agent_id);
     std::optional<std::string> scope;
     std::unordered_set<std::string> needed;
-    for (const auto& key : chosen) { // by scope
+    for (const auto& [key, check] : chosen) { // by scope
         if (scope != key.scope()) {
             scope = key.scope();
             needed = needed_by_steps(in, agent.number, *scope);
         }
         const auto row = in.find_checkpoint(agent.number, *scope, key.id());
-        // Since it was chosen it may have been erased, pinned, or become the head or what a step needs.
+        // Since it was chosen it may have been erased, replaced, pinned, or become the head or what a step
+        // needs.
         const auto* record = records.find_scope(agent, *scope);
-        if (!row || row->pinned || needed.contains(row->id) || record == nullptr ||
+        if (!row || row->check != check || row->pinned || needed.contains(row->id) || record == nullptr ||
             record->head == row->sequence)
             continue;
         remove_row(in, records, agent, *row);
@@ -217,6 +220,8 @@ struct sweep_plan {
     std::int64_t agent = 0;
     std::int64_t last_sequence = 0;
     std::int64_t changes = 0;
+    std::int64_t newest = 0; // the highest sequence of a checkpoint, and its checksum
+    std::string newest_check;
     std::vector<extent> messages;
     std::vector<std::int64_t> objects;
 };
@@ -224,12 +229,14 @@ struct sweep_plan {
 //! None if a checkpoint cannot be read: what it needs is not known, so nothing may go.
 std::optional<sweep_plan> plan_sweep(tables& from, const agent_row& agent)
 {
-    sweep_plan plan{agent.id, agent.number, agent.last_sequence, agent.changes, {}, {}};
+    sweep_plan plan{agent.id, agent.number, agent.last_sequence, agent.changes, 0, {}, {}, {}};
     content_sizes content(from, agent.number);
     object_map groups;
     bool readable = true;
     from.scan_checkpoints(agent.number, {}, [&](checkpoint_row&& row) {
         readable = is_intact(row);
+        plan.newest = row.sequence; // oldest first
+        plan.newest_check = row.check;
         try {
             if (readable)
                 content.take(read_references(row.body, from, agent.number, groups));
@@ -272,6 +279,19 @@ void spare_what_was_saved(sweep_plan& plan, const agent_row& agent, tables& in)
     plan.last_sequence = agent.last_sequence;
 }
 
+//! Whether the checkpoints that the plan was made from are all there. Not so after one was replaced or removed,
+//! nor in a database that went back to a backup, or to a standby that did not have the newest: others may have
+//! the same sequences there.
+bool is_valid(const sweep_plan& plan, const agent_row& agent, tables& in)
+{
+    if (agent.changes != plan.changes || agent.last_sequence < plan.last_sequence)
+        return false;
+    if (plan.newest == 0)
+        return true;
+    const auto newest = in.checkpoint_at(plan.agent, plan.newest);
+    return newest && newest->check == plan.newest_check;
+}
+
 enum class sweep_state { more, done, outdated };
 
 struct swept {
@@ -285,13 +305,12 @@ swept sweep_some(tables& in, sweep_plan& plan)
     auto agent = intact_agent(in.find_agent(plan.agent_id));
     if (!agent || agent->number != plan.agent)
         return {};
-    // A sequence that goes back: a standby took over that did not have the newest.
-    if (agent->changes != plan.changes || agent->last_sequence < plan.last_sequence)
+    if (!is_valid(plan, *agent, in))
         return {sweep_state::outdated};
     spare_what_was_saved(plan, *agent, in);
     swept result;
     if (!plan.messages.empty())
-        ++agent->sweeps;
+        agent->sweeps = new_mark();
     for (auto row = plan.messages.rbegin();
          row != plan.messages.rend() && result.messages < rows_per_transaction; ++row, ++result.messages)
         in.remove_messages(plan.agent, row->first);
@@ -300,6 +319,7 @@ swept sweep_some(tables& in, sweep_plan& plan)
          ++number, ++result.objects)
         in.remove_object(plan.agent, *number);
     agent->has_garbage = result.messages < plan.messages.size() || result.objects < plan.objects.size();
+    agent->stamp = new_mark();
     in.put_agent(seal(*agent));
     result.state = agent->has_garbage ? sweep_state::more : sweep_state::done;
     return result;
@@ -391,6 +411,7 @@ std::uint64_t copy_agent(tables& in, std::string_view from, std::string_view to)
     }
     copy.number = in.add_agent(to);
     copy.id = to;
+    copy.stamp = new_mark();
     in.put_agent(seal(copy));
     in.copy_content(origin->number, copy.number);
 

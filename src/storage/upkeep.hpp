@@ -21,10 +21,21 @@ std::size_t remove_some_of_scope(tables& in, std::string_view agent_id, std::str
 store_stats measure(tables& from, const agent_row& agent);
 
 //! What retention would remove now, and what it would free.
-prune_result plan_prune(tables& from, const agent_row& agent, const retention& policies);
-//! Removes these checkpoints, if they still are neither head nor protected. Returns those that it removed.
-std::vector<checkpoint_key> remove_pruned(tables& in, std::string_view agent_id,
-                                          std::span<const checkpoint_key> chosen);
+struct prune_plan {
+    struct entry {
+        checkpoint_key key;
+        std::string check; // of its row: what was saved again since is not what was chosen
+    };
+
+    std::int64_t agent = 0; // the number of the agent's present life
+    std::vector<entry> chosen;
+    std::uint64_t bytes = 0;
+};
+prune_plan plan_prune(tables& from, const agent_row& agent, const retention& policies);
+//! Removes these checkpoints of the plan, if they are still what was chosen, and neither head nor protected.
+//! Returns those that it removed.
+std::vector<checkpoint_key> remove_pruned(tables& in, std::string_view agent_id, const prune_plan& plan,
+                                          std::span<const prune_plan::entry> chosen);
 
 //! Removes what no checkpoint of the agent needs any more. Safe beside savers, of other processes too: each
 //! transaction looks at what was saved since the one before.

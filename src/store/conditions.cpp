@@ -51,10 +51,30 @@ void validate_step_key(std::string_view agent_id, std::string_view scope, std::s
     validate_id(key, "the step's key");
 }
 
-void fail_recorded_before(const step& wanted)
+void require_condition(const step_request& request, const step* existing)
 {
-    throw error(errc::conflict, "step " + quoted(wanted.key()) + " of agent " + quoted(wanted.agent_id()) +
-                                    " has been recorded before");
+    const auto fail = [&](errc code, const char* what) {
+        const auto& wanted = request.step();
+        throw error(code,
+                    "step " + quoted(wanted.key()) + " of agent " + quoted(wanted.agent_id()) + " " + what);
+    };
+    if (request.is_create_only() && existing != nullptr)
+        fail(errc::conflict, "has been recorded before");
+    if (!request.replaced())
+        return;
+    if (existing == nullptr) {
+        if (!request.is_restored())
+            fail(errc::not_found, "is not recorded any more");
+    } else if (existing->done()) {
+        fail(errc::conflict, "is done already");
+    } else if (existing->attempt() != *request.replaced()) {
+        fail(errc::conflict, "was begun anew by someone else");
+    }
+}
+
+bool may_be_erased(const step& existing, const std::optional<std::string>& attempt) noexcept
+{
+    return !attempt || (!existing.done() && existing.attempt() == *attempt);
 }
 
 void fail_without_checkpoint(const step& wanted)

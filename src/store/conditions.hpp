@@ -23,7 +23,11 @@ void validate_key(std::string_view agent_id, std::string_view scope, std::string
 void validate_scope(std::string_view agent_id, std::string_view scope);
 void validate_step_key(std::string_view agent_id, std::string_view scope, std::string_view key);
 
-[[noreturn]] void fail_recorded_before(const step& wanted);
+//! Whether a record may be written over what is there (null: nothing).
+//! @throws waymark::error `conflict`, `not_found`
+void require_condition(const step_request& request, const step* existing);
+//! For `store::erase_step`.
+bool may_be_erased(const step& existing, const std::optional<std::string>& attempt) noexcept;
 [[noreturn]] void fail_without_checkpoint(const step& wanted);
 [[noreturn]] void fail_ambiguous_before(const query& wanted);
 [[noreturn]] void fail_unknown_before(const query& wanted);

@@ -228,6 +228,10 @@ void a_step_is_begun_once(const backend_under_test& backend)
     const auto begun = step("agent", "", "call");
     put(*store, begun, true);
     put(*store, begun, true); // a retry
+    // Someone else who begins it in the same microsecond.
+    WAYMARK_EXPECT_ERROR(errc::conflict,
+                         put(*store, step("agent", "", "call").with_started_at(begun.started_at()), true));
+    WAYMARK_EXPECT(store->load_steps(step_query("agent")) == std::vector{begun});
     WAYMARK_EXPECT_ERROR(errc::conflict,
                          put(*store, step("agent", "", "call").with_started_at(timestamp(9us)), true));
     WAYMARK_EXPECT_ERROR(errc::not_found, put(*store, step("agent", "", "lost").with_checkpoint("ghost")));
@@ -290,6 +294,45 @@ void a_step_can_be_erased(const backend_under_test& backend)
     put(*store, step("agent", "", "call").with_checkpoint("1"), true); // it never began
     WAYMARK_EXPECT(store->prune("agent", retention().keep_last(1), dry_run::yes).count() == 1);
     WAYMARK_EXPECT_ERROR(errc::invalid_argument, store->erase_step("agent", "", ""));
+    WAYMARK_EXPECT(store->verify().ok());
+}
+
+void a_step_is_replaced_while_it_is_the_same_attempt(const backend_under_test& backend)
+{
+    auto store = numbered(backend, 2);
+    const auto replace = [&](const step& next, const std::string& attempt, bool restored = false) {
+        auto request = step_request(next).replacing(attempt);
+        if (restored)
+            request.restored();
+        store->put_steps(std::span(&request, 1)).at(0).value_or_throw();
+    };
+    const auto found = [&] { return store->load_steps(step_query("agent").scope("").key("call")); };
+    const auto begun = step("agent", "", "call").with_checkpoint("0");
+    const auto ended = step(begun).with_result("done");
+    WAYMARK_EXPECT_ERROR(errc::not_found, replace(ended, begun.attempt()));
+    put(*store, begun, true);
+    WAYMARK_EXPECT_ERROR(errc::conflict, replace(ended, "another"));
+    WAYMARK_EXPECT(found() == std::vector{begun});
+    const auto repeated = step("agent", "", "call").with_checkpoint("0");
+    replace(repeated, begun.attempt());
+    store = backend.reopen(std::move(store));
+    WAYMARK_EXPECT(found() == std::vector{repeated});
+    WAYMARK_EXPECT_ERROR(errc::conflict, replace(ended, begun.attempt()));
+    WAYMARK_EXPECT(!store->erase_step("agent", "", "call", begun.attempt()));
+    const auto result = step(repeated).with_result(1);
+    replace(result, repeated.attempt());
+    replace(result, repeated.attempt()); // a retry
+    WAYMARK_EXPECT_ERROR(errc::conflict, replace(step(repeated).with_result(2), repeated.attempt()));
+    WAYMARK_EXPECT(!store->erase_step("agent", "", "call", repeated.attempt())); // it is done
+    WAYMARK_EXPECT(found() == std::vector{result});
+    WAYMARK_EXPECT(store->erase_step("agent", "", "call"));
+    replace(result, repeated.attempt(), true); // restored: it took effect, whatever became of its record
+    WAYMARK_EXPECT(found() == std::vector{result});
+    const auto other = step("agent", "", "other");
+    put(*store, other, true);
+    WAYMARK_EXPECT(store->erase_step("agent", "", "other", other.attempt()));
+    WAYMARK_EXPECT(!store->erase_step("agent", "", "other", other.attempt()));
+    WAYMARK_EXPECT(store->load_steps(step_query("agent")).size() == 1 && store->stats().steps == 1);
     WAYMARK_EXPECT(store->verify().ok());
 }
 
@@ -358,6 +401,7 @@ std::vector<conformance_case> upkeep_cases()
          steps_go_with_the_last_checkpoint_that_knows_them},
         {"erase_scope removes one scope", erase_scope_removes_one_scope},
         {"a step can be erased", a_step_can_be_erased},
+        {"a step is replaced while it is the same attempt", a_step_is_replaced_while_it_is_the_same_attempt},
         {"a restored step needs no checkpoint", a_restored_step_needs_no_checkpoint},
         {"stats of an agent count its own", stats_of_an_agent_count_its_own},
         {"verify reports and stats count", verify_reports_and_stats_count},

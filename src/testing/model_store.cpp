@@ -212,12 +212,14 @@ public:
         return result;
     }
 
-    bool erase_step(std::string_view agent, std::string_view scope, std::string_view key) override
+    bool erase_step(std::string_view agent, std::string_view scope, std::string_view key,
+                    const std::optional<std::string>& attempt) override
     {
         validate_id(key, "the step's key");
         return std::erase_if(steps, [&](const recorded& entry) {
                    return entry.value.agent_id() == agent && entry.value.scope() == scope &&
-                          entry.value.key() == key;
+                          entry.value.key() == key &&
+                          (!attempt || (!entry.value.done() && entry.value.attempt() == *attempt));
                }) != 0;
     }
 
@@ -339,6 +341,13 @@ private:
             return;
         if (existing != steps.end() && request.is_create_only())
             throw error(errc::conflict, "begun before");
+        if (request.replaced()) {
+            if (existing == steps.end() && !request.is_restored())
+                throw error(errc::not_found, "no such step");
+            if (existing != steps.end() &&
+                (existing->value.done() || existing->value.attempt() != *request.replaced()))
+                throw error(errc::conflict, "done, or another attempt's");
+        }
         recorded next{wanted};
         if (wanted.checkpoint_id()) {
             const auto made_on = find(wanted.agent_id(), wanted.scope(), *wanted.checkpoint_id());

@@ -30,6 +30,7 @@ public:
     std::string id() { return "id" + std::to_string(below(ids_)); }
     std::string name() { return pick({"", "start", "end", "x"}); }
     std::string step_key() { return "step" + std::to_string(below(4)); }
+    std::string attempt() { return pick({"", "first", "second"}); }
     //! Whole hours of a day in 2015, so that ties happen.
     timestamp time() { return timestamp(std::chrono::hours(400'000 + static_cast<int>(below(10)))); }
 
@@ -98,7 +99,7 @@ public:
     step next_step()
     {
         step made(agent(), scope(), step_key());
-        made.with_started_at(time());
+        made.with_attempt(attempt()).with_started_at(time());
         if (one_in(2))
             made.with_checkpoint(id());
         if (one_in(2))
@@ -382,15 +383,20 @@ private:
     void put_steps()
     {
         std::vector<step_request> batch;
-        for (std::size_t left = 1 + next_.below(2); left > 0; --left)
-            if (auto& added = batch.emplace_back(next_.next_step(), next_.one_in(2)); next_.one_in(4))
+        for (std::size_t left = 1 + next_.below(2); left > 0; --left) {
+            auto& added = batch.emplace_back(next_.next_step(), next_.one_in(3));
+            if (next_.one_in(4))
                 added.restored();
+            if (!added.is_create_only() && next_.one_in(2))
+                added.replacing(next_.attempt());
+        }
         write("put_steps",
               [&](store& s, std::ostream& seen) { seen << observation::show_codes(s.put_steps(batch)); });
         if (next_.one_in(4)) {
             const auto agent = next_.agent(), scope = next_.scope(), key = next_.step_key();
+            const auto attempt = next_.one_in(2) ? std::optional(next_.attempt()) : std::nullopt;
             write("erase_step",
-                  [&](store& s, std::ostream& seen) { seen << s.erase_step(agent, scope, key); });
+                  [&](store& s, std::ostream& seen) { seen << s.erase_step(agent, scope, key, attempt); });
         }
         auto wanted = step_query(next_.agent());
         if (next_.one_in(2))

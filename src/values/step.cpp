@@ -9,14 +9,18 @@ namespace waymark {
 namespace json = boost::json;
 
 step::step(std::string agent_id, std::string scope, std::string key)
-    : agent_id_(std::move(agent_id)), scope_(std::move(scope)), key_(std::move(key)), started_at_(now())
+    : agent_id_(std::move(agent_id)),
+      scope_(std::move(scope)),
+      key_(std::move(key)),
+      attempt_(random_id()),
+      started_at_(now())
 {
 }
 
 std::size_t step::bytes() const noexcept
 {
     constexpr std::size_t numbers = 8;
-    return agent_id_.size() + scope_.size() + key_.size() + (checkpoint_id_ ? checkpoint_id_->size() : 0) +
+    return agent_id_.size() + scope_.size() + key_.size() + attempt_.size() + (checkpoint_id_ ? checkpoint_id_->size() : 0) +
            (result_ ? detail::payload_bytes(*result_) : 0) + numbers;
 }
 
@@ -29,6 +33,17 @@ step& step::with_agent(std::string agent_id) &
 step&& step::with_agent(std::string agent_id) &&
 {
     return std::move(with_agent(std::move(agent_id)));
+}
+
+step& step::with_attempt(std::string attempt) &
+{
+    attempt_ = std::move(attempt);
+    return *this;
+}
+
+step&& step::with_attempt(std::string attempt) &&
+{
+    return std::move(with_attempt(std::move(attempt)));
 }
 
 step& step::with_result(json_input result) &
@@ -69,6 +84,7 @@ void validate(const step& step, const limits& bounds)
     validate_id(step.agent_id(), "the agent id");
     validate_label(step.scope(), "the scope");
     validate_id(step.key(), "the step's key");
+    validate_label(step.attempt(), "the step's attempt");
     if (step.checkpoint_id())
         validate_id(*step.checkpoint_id(), "the step's checkpoint id");
     if (!detail::is_printable(step.started_at()))
@@ -134,6 +150,8 @@ void tag_invoke(json::value_from_tag, json::value& to, const step& from)
     object["agent_id"] = from.agent_id();
     object["scope"] = from.scope();
     object["key"] = from.key();
+    if (!from.attempt().empty())
+        object["attempt"] = from.attempt();
     object["checkpoint_id"] =
         from.checkpoint_id() ? json::value(*from.checkpoint_id()) : json::value(nullptr);
     object["started_at"] = detail::to_rfc3339(from.started_at());
@@ -144,10 +162,11 @@ void tag_invoke(json::value_from_tag, json::value& to, const step& from)
 step tag_invoke(json::value_to_tag<step>, const json::value& from)
 {
     const detail::object_reader reader(from, "step");
-    reader.refuse_others({"agent_id", "scope", "key", "checkpoint_id", "started_at", "result"},
+    reader.refuse_others({"agent_id", "scope", "key", "attempt", "checkpoint_id", "started_at", "result"},
                          "a step has none such");
     step result(reader.string("agent_id"), reader.string_or("scope", ""), reader.string("key"));
-    result.with_checkpoint(reader.optional_string("checkpoint_id"))
+    result.with_attempt(reader.string_or("attempt", ""))
+        .with_checkpoint(reader.optional_string("checkpoint_id"))
         .with_started_at(reader.time("started_at"));
     if (const auto* value = reader.find("result"))
         result.with_result(*value);

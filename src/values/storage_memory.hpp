@@ -80,16 +80,29 @@ public:
     {
         prefix->references_.fetch_add(1, std::memory_order_relaxed);
     }
+    //! In a loop: those that go on from each other may be many.
     static void release(const stored_prefix* prefix) noexcept
     {
-        if (prefix->references_.fetch_sub(1, std::memory_order_acq_rel) == 1)
+        while (prefix != nullptr && prefix->references_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+            const auto* const base = prefix->base_;
             delete prefix;
+            prefix = base;
+        }
     }
 
 protected:
     virtual ~stored_prefix() = default;
 
+    const stored_prefix* base() const noexcept { return base_; }
+    //! The one that it goes on from, which lives as long. @pre it has none yet
+    void go_on_from(const stored_prefix& base) noexcept
+    {
+        add_reference(&base);
+        base_ = &base;
+    }
+
 private:
+    const stored_prefix* base_ = nullptr; // owns one reference
     storage_place place_;
     mutable std::atomic<const void*> transaction_;
     mutable std::atomic<bool> void_ = false;

@@ -55,9 +55,10 @@ public:
     {
         return around([&] { return forwarding_store::put_steps(batch); });
     }
-    bool erase_step(std::string_view agent, std::string_view scope, std::string_view key) override
+    bool erase_step(std::string_view agent, std::string_view scope, std::string_view key,
+                    const std::optional<std::string>& attempt = std::nullopt) override
     {
-        return around([&] { return forwarding_store::erase_step(agent, scope, key); });
+        return around([&] { return forwarding_store::erase_step(agent, scope, key, attempt); });
     }
 
 private:

@@ -58,9 +58,10 @@ public:
         return inner_->put_steps(batch);
     }
     std::vector<step> load_steps(const step_query& query) override { return inner_->load_steps(query); }
-    bool erase_step(std::string_view agent, std::string_view scope, std::string_view key) override
+    bool erase_step(std::string_view agent, std::string_view scope, std::string_view key,
+                    const std::optional<std::string>& attempt = std::nullopt) override
     {
-        return inner_->erase_step(agent, scope, key);
+        return inner_->erase_step(agent, scope, key, attempt);
     }
     verify_report verify(const verify_callback& progress = {}) override { return inner_->verify(progress); }
     std::uint64_t compact() override { return inner_->compact(); }

@@ -38,7 +38,8 @@ public:
     bool pin(std::string_view agent_id, std::string_view scope, std::string_view id, bool pinned) final;
     std::vector<step_outcome> put_steps(std::span<const step_request> batch) final;
     std::vector<step> load_steps(const step_query& query) final;
-    bool erase_step(std::string_view agent_id, std::string_view scope, std::string_view key) final;
+    bool erase_step(std::string_view agent_id, std::string_view scope, std::string_view key,
+                    const std::optional<std::string>& attempt = std::nullopt) final;
     verify_report verify(const verify_callback& progress = {}) final;
     std::uint64_t compact() final;
     store_stats stats() final;

@@ -18,6 +18,14 @@ void fail_damaged(const checkpoint_file& found)
                     " is damaged: " + detail::quoted(found.path.native()) + ": " + *found.header.damage());
 }
 
+void fail_damaged(const step_file& found)
+{
+    throw error(errc::corrupt, "step " + detail::quoted(found.content.value.key()) + " of agent " +
+                                   detail::quoted(found.content.value.agent_id()) +
+                                   " is damaged: " + detail::quoted(found.path.native()) + ": " +
+                                   found.damage.value_or(""));
+}
+
 namespace {
 
 std::unordered_set<std::string_view> needed_by_steps(const scope_files& scope)
@@ -140,8 +148,9 @@ void checkpoint_folder::put_step(const step_request& request, file_changes& chan
     const auto* existing = scope == nullptr ? nullptr : scope->find_step(wanted.key());
     if (existing != nullptr && !existing->damage && existing->content.value == wanted)
         return;
-    if (existing != nullptr && request.is_create_only())
-        detail::fail_recorded_before(wanted);
+    if (existing != nullptr && existing->damage && request.replaced())
+        fail_damaged(*existing); // it does not tell whose it is
+    detail::require_condition(request, existing == nullptr ? nullptr : &existing->content.value);
     step_document next{wanted, 0};
     if (wanted.checkpoint_id()) {
         const auto* made_on = scope == nullptr ? nullptr : scope->find(*wanted.checkpoint_id());

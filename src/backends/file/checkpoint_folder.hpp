@@ -13,6 +13,7 @@ namespace waymark::file {
 
 //! "checkpoint 'c7' of agent 'planner' is damaged: '…/c7.json': …"
 [[noreturn]] void fail_damaged(const checkpoint_file& found);
+[[noreturn]] void fail_damaged(const step_file& found);
 
 class checkpoint_folder : public locked_folder {
 public:

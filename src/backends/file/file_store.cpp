@@ -246,17 +246,15 @@ std::vector<step> file_store::load_steps(const step_query& query)
         for (const auto& [name, scope] : agent->scopes)
             for (const auto& [key, entry] : scope.steps) {
                 if (entry.damage && (!query.scope() || *query.scope() == name))
-                    throw error(errc::corrupt, "step " + detail::quoted(key) + " of agent " +
-                                                   detail::quoted(query.agent_id()) +
-                                                   " is damaged: " + detail::quoted(entry.path.native()) +
-                                                   ": " + *entry.damage);
+                    file::fail_damaged(entry);
                 if (query.matches(entry.content.value))
                     result.push_back(entry.content.value);
             }
     return result;
 }
 
-bool file_store::erase_step(std::string_view agent_id, std::string_view scope, std::string_view key)
+bool file_store::erase_step(std::string_view agent_id, std::string_view scope, std::string_view key,
+                            const std::optional<std::string>& attempt)
 {
     detail::validate_step_key(agent_id, scope, key);
     const auto lock = impl_->lock_to_write();
@@ -264,6 +262,10 @@ bool file_store::erase_step(std::string_view agent_id, std::string_view scope, s
     auto* where = agent == nullptr ? nullptr : agent->find_scope(scope);
     const auto* found = where == nullptr ? nullptr : where->find_step(key);
     if (found == nullptr)
+        return false;
+    if (attempt && found->damage)
+        file::fail_damaged(*found); // it does not tell whose it is
+    if (!detail::may_be_erased(found->content.value, attempt))
         return false;
     const auto path = found->path;
     impl_->remove_steps(*agent, *where, [&](const file::step_file& entry) { return entry.path == path; });

@@ -93,7 +93,6 @@ void postgres_database::give_back(std::unique_ptr<connection> used)
 //! After one was lost the others are likely to be, too; and the next server may be another one.
 void postgres_database::drop_idle()
 {
-    ++generation_;
     std::vector<std::unique_ptr<connection>> dropped;
     const std::lock_guard lock(mutex_);
     idle_.swap(dropped);

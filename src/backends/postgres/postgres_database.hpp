@@ -24,7 +24,6 @@ public:
     void read(const storage::access& about, const std::function<void(storage::tables&)>& body) override;
     void write(const storage::access& about, const std::function<void(storage::tables&)>& body,
                const undone_callback& undone) override;
-    std::uint64_t generation() const noexcept override { return generation_; }
     std::size_t largest_value() const noexcept override;
     std::uint64_t shrink() override { return 0; } // the server reuses space by itself
     std::uint64_t bytes() override;
@@ -41,7 +40,6 @@ private:
 
     const postgres_options options_;
     const connection_settings settings_;
-    std::atomic<std::uint64_t> generation_ = 0;
     std::mutex mutex_;
     std::vector<std::unique_ptr<connection>> idle_; // guarded by mutex_
 };

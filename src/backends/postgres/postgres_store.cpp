@@ -144,4 +144,9 @@ std::string postgres_store::ddl(const postgres_options& options)
     return postgres::ddl(options);
 }
 
+std::string postgres_store::upgrade_ddl(std::int64_t from, const postgres_options& options)
+{
+    return postgres::upgrade_ddl(from, options);
+}
+
 } // namespace waymark

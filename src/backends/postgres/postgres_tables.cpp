@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <random>
 #include <utility>
 
 namespace waymark::postgres {
@@ -27,13 +26,6 @@ std::int64_t to_limit(std::size_t limit)
 {
     constexpr auto largest = std::numeric_limits<std::int64_t>::max();
     return limit > static_cast<std::uint64_t>(largest) ? largest : static_cast<std::int64_t>(limit);
-}
-
-std::int64_t random_number()
-{
-    std::random_device entropy;
-    std::uniform_int_distribution<std::int64_t> any(1, std::numeric_limits<std::int64_t>::max());
-    return any(entropy);
 }
 
 } // namespace
@@ -79,11 +71,11 @@ std::vector<std::string> postgres_tables::agents_with_garbage(std::string_view a
 std::int64_t postgres_tables::add_agent(std::string_view id)
 {
     agent_row row;
-    row.number = random_number(); // by the client: no counter that all agents share
+    row.number = new_mark(); // by the client: no counter that all agents share
     row.id = id;
     write(kind::new_agent, query("INSERT INTO waymark.agents (agent_id, number, last_sequence, next_message, "
-                                 "next_object, scopes, sweeps, changes, has_garbage, checksum) "
-                                 "VALUES ($1, $2, 0, 1, 1, 0, 0, 0, false, '')")
+                                 "next_object, scopes, sweeps, changes, stamp, has_garbage, checksum) "
+                                 "VALUES ($1, $2, 0, 1, 1, 0, 0, 0, 0, false, '')")
                                .add(id)
                                .add(row.number));
     pending_.back().order = id; // who makes the same agents does so in the same order: no deadlocks
@@ -95,8 +87,8 @@ std::int64_t postgres_tables::add_agent(std::string_view id)
 void postgres_tables::put_agent(const agent_row& row)
 {
     write(kind::agent, by_agent("UPDATE waymark.agents SET last_sequence = $3, next_message = $4, "
-                                "next_object = $5, scopes = $6, sweeps = $7, changes = $8, has_garbage = $9, "
-                                "checksum = $10 WHERE agent_id = $1 AND number = $2",
+                                "next_object = $5, scopes = $6, sweeps = $7, changes = $8, stamp = $9, "
+                                "has_garbage = $10, checksum = $11 WHERE agent_id = $1 AND number = $2",
                                 row.number)
                            .add(row.last_sequence)
                            .add(row.next_message)
@@ -104,6 +96,7 @@ void postgres_tables::put_agent(const agent_row& row)
                            .add(row.scopes)
                            .add(row.sweeps)
                            .add(row.changes)
+                           .add(row.stamp)
                            .add_flag(row.has_garbage)
                            .add_bytes(row.check));
     agents_[id_of(row.number)] = row;
@@ -400,7 +393,8 @@ void postgres_tables::read_messages(std::int64_t agent, std::span<const extent> 
     }
     read_ranges(messages_in_range, agent, ranges,
                 [&](std::size_t range, std::int64_t from, const rows& found, int at) {
-                    message_row row{agent, found.number(at, 0), found.text(at, 1), found.text(at, 2)};
+                    message_row row{agent, found.number(at, 0), found.text(at, 1), found.text(at, 2),
+                                    found.number(at, 3)};
                     const extent numbers{row.first, row.count()};
                     if (numbers.end() > from)
                         visit(range, std::move(row));
@@ -454,17 +448,28 @@ void postgres_tables::read_ranges(const char* sql, std::int64_t agent, std::span
     }
 }
 
+std::optional<std::int64_t> postgres_tables::message_stamp(std::int64_t agent, std::int64_t number)
+{
+    const std::pair key(agent, number);
+    if (const auto known = stamps_.find(key); known != stamps_.end())
+        return known->second;
+    if (is_new(agent))
+        return std::nullopt;
+    return stamps_[key] = read_stamp(ask(by_agent(STAMP_AT(OF_AGENT, "$3"), agent).add(number)), number);
+}
+
 void postgres_tables::insert_messages(const message_row& row)
 {
     write(kind::messages,
           by_agent("INSERT INTO waymark.messages (agent_id, agent, first, count, bytes, digests, "
-                   "body) VALUES ($1, $2, $3, $4, $5, $6, $7)",
+                   "body, stamp) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
                    row.agent)
               .add(row.first)
               .add(row.count())
               .add(row.bytes())
               .add_bytes(row.digests)
-              .add_bytes(row.body));
+              .add_bytes(row.body)
+              .add(row.stamp));
 }
 
 void postgres_tables::remove_messages(std::int64_t agent, std::int64_t first)
@@ -472,6 +477,7 @@ void postgres_tables::remove_messages(std::int64_t agent, std::int64_t first)
     write(kind::in_order,
           by_agent("DELETE FROM waymark.messages " OF_AGENT "AND first = $3", agent).add(first));
     messages_.clear();
+    stamps_.clear();
 }
 
 // Objects
@@ -606,6 +612,16 @@ void postgres_tables::scan_steps(std::int64_t agent, const std::optional<std::st
     }
 }
 
+void postgres_tables::scan_pending_steps(std::int64_t agent, std::string_view scope,
+                                         const visitor<step_row>& visit)
+{
+    for (auto& row : all_of(
+             ask(by_agent(STEP_COLUMNS OF_AGENT "AND scope = $3 AND result IS NULL", agent).add(scope)),
+             read_step))
+        if (!visit(std::move(row)))
+            return;
+}
+
 std::int64_t postgres_tables::count_steps(std::int64_t agent, std::string_view scope)
 {
     return ask(by_agent("SELECT count(*) FROM waymark.steps " OF_AGENT "AND scope = $3", agent).add(scope))
@@ -617,10 +633,10 @@ void postgres_tables::put_step(const step_row& row)
     write(
         kind::step,
         by_agent("INSERT INTO waymark.steps (agent_id, agent, scope, key, checkpoint, made_on, started_at, "
-                 "result, checksum) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) "
+                 "result, attempt, checksum) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) "
                  "ON CONFLICT (agent_id, agent, scope, key) DO UPDATE SET checkpoint = excluded.checkpoint, "
                  "made_on = excluded.made_on, started_at = excluded.started_at, result = excluded.result, "
-                 "checksum = excluded.checksum",
+                 "attempt = excluded.attempt, checksum = excluded.checksum",
                  row.agent)
             .add(row.scope)
             .add(row.key)
@@ -628,6 +644,7 @@ void postgres_tables::put_step(const step_row& row)
             .add(row.made_on)
             .add(row.started_at)
             .add_bytes(row.result)
+            .add(row.attempt)
             .add_bytes(row.check));
     steps_[{row.agent, row.scope, row.key}] = row;
 }
@@ -658,8 +675,8 @@ void postgres_tables::copy_content(std::int64_t from, std::int64_t to)
     const auto copy = [&](const char* sql) {
         write(kind::in_order, by_agent(sql, from).add(id_of(to)).add(to));
     };
-    copy("INSERT INTO waymark.messages (agent_id, agent, first, count, bytes, digests, body) "
-         "SELECT $3, $4, first, count, bytes, digests, body FROM waymark.messages " OF_AGENT);
+    copy("INSERT INTO waymark.messages (agent_id, agent, first, count, bytes, digests, body, stamp) "
+         "SELECT $3, $4, first, count, bytes, digests, body, stamp FROM waymark.messages " OF_AGENT);
     copy("INSERT INTO waymark.objects (agent_id, agent, number, bytes, hash, body) "
          "SELECT $3, $4, number, bytes, hash, body FROM waymark.objects " OF_AGENT);
 }

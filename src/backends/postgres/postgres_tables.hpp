@@ -79,6 +79,7 @@ public:
                   const std::function<void(std::size_t range, storage::message_row&& row)>& visit) override;
     void message_sizes(std::int64_t agent, std::span<const storage::extent> ranges,
                        const std::function<void(std::size_t range, message_size row)>& visit) override;
+    std::optional<std::int64_t> message_stamp(std::int64_t agent, std::int64_t number) override;
     void insert_messages(const storage::message_row& row) override;
     void remove_messages(std::int64_t agent, std::int64_t first) override;
 
@@ -94,6 +95,8 @@ public:
                                                std::string_view key) override;
     void scan_steps(std::int64_t agent, const std::optional<std::string>& scope,
                     const storage::visitor<storage::step_row>& visit) override;
+    void scan_pending_steps(std::int64_t agent, std::string_view scope,
+                            const storage::visitor<storage::step_row>& visit) override;
     std::int64_t count_steps(std::int64_t agent, std::string_view scope) override;
     void put_step(const storage::step_row& row) override;
     bool remove_step(std::int64_t agent, std::string_view scope, std::string_view key) override;
@@ -159,6 +162,7 @@ private:
     std::map<in_scope, std::optional<storage::step_row>> steps_;
     std::map<in_agent, std::optional<std::int64_t>> object_numbers_; // by hash
     std::map<std::pair<std::int64_t, std::int64_t>, std::optional<storage::object_row>> objects_;
+    std::map<std::pair<std::int64_t, std::int64_t>, std::optional<std::int64_t>> stamps_;
     struct read_ahead {
         std::int64_t agent;
         std::vector<storage::extent> ranges;

@@ -197,6 +197,9 @@ void postgres_tables::add_questions(std::vector<const question*>& questions)
                         .add(next->agent_id)
                         .add_list(next->numbers));
             break;
+        case question::kind::stamp:
+            db_.add(query(STAMP_AT(OF_AGENT_WITH_ID, "$2")).add(next->agent_id).add(next->number));
+            break;
         case question::kind::messages:
             for (const auto& range : next->ranges)
                 db_.add(by_agent(messages_in_range, agents_.find(next->agent_id)->second->number)
@@ -251,6 +254,9 @@ void postgres_tables::answer(std::span<const question* const> questions, std::ve
                 objects_[{agent, number}] = std::move(row);
             }
             break;
+        case question::kind::stamp:
+            stamps_[{agent, next->number}] = read_stamp(found, next->number);
+            break;
         case question::kind::messages: {
             read_ahead ahead{agent, next->ranges, {}};
             bool is_whole = true;
@@ -258,7 +264,8 @@ void postgres_tables::answer(std::span<const question* const> questions, std::ve
                 const auto& page = i == 0 ? found : results.at(first++);
                 is_whole = is_whole && page.size() < page_of(next->ranges[i]);
                 for (int row = 0; row < page.size(); ++row) {
-                    message_row message{agent, page.number(row, 0), page.text(row, 1), page.text(row, 2)};
+                    message_row message{agent, page.number(row, 0), page.text(row, 1), page.text(row, 2),
+                                        page.number(row, 3)};
                     if (message.numbers().end() > next->ranges[i].first)
                         ahead.found.emplace_back(i, std::move(message));
                 }

@@ -20,8 +20,9 @@ inline storage::agent_row read_agent(const rows& found, int at)
     row.scopes = found.number(at, 5);
     row.sweeps = found.number(at, 6);
     row.changes = found.number(at, 7);
-    row.has_garbage = found.flag(at, 8);
-    row.check = found.text(at, 9);
+    row.stamp = found.number(at, 8);
+    row.has_garbage = found.flag(at, 9);
+    row.check = found.text(at, 10);
     return row;
 }
 
@@ -69,7 +70,8 @@ inline storage::step_row read_step(const rows& found, int at)
     row.made_on = found.number(at, 4);
     row.started_at = found.number(at, 5);
     row.result = found.optional_text(at, 6);
-    row.check = found.text(at, 7);
+    row.attempt = found.text(at, 7);
+    row.check = found.text(at, 8);
     return row;
 }
 
@@ -99,14 +101,14 @@ inline std::string read_text(const rows& found, int at)
 }
 
 #define AGENT_COLUMNS                                                                                        \
-    "SELECT agent_id, number, last_sequence, next_message, next_object, scopes, sweeps, changes, "           \
+    "SELECT agent_id, number, last_sequence, next_message, next_object, scopes, sweeps, changes, stamp, "    \
     "has_garbage, checksum FROM waymark.agents "
 #define SCOPE_COLUMNS "SELECT agent, scope, checkpoints, head, steps, checksum FROM waymark.scopes "
 #define CHECKPOINT_COLUMNS                                                                                   \
     "SELECT agent, sequence, scope, id, parent, name, iteration, created_at, messages, metadata, chain, "    \
     "body, pinned, stored_bytes, content_bytes, checksum FROM waymark.checkpoints "
 #define STEP_COLUMNS                                                                                         \
-    "SELECT agent, scope, key, checkpoint, made_on, started_at, result, checksum FROM waymark.steps "
+    "SELECT agent, scope, key, checkpoint, made_on, started_at, result, attempt, checksum FROM waymark.steps "
 #define OBJECT_COLUMNS "SELECT agent, number, hash, body FROM waymark.objects "
 
 // The rows of an agent whose number is known, and of one that the same round trip asks for.
@@ -114,13 +116,25 @@ inline std::string read_text(const rows& found, int at)
 #define OF_AGENT_WITH_ID                                                                                     \
     "WHERE agent_id = $1 AND agent = (SELECT number FROM waymark.agents WHERE agent_id = $1) "
 
+// The row that may hold a message.
+#define STAMP_AT(rows_of, number)                                                                            \
+    "SELECT first, count, stamp FROM waymark.messages " rows_of "AND first <= " number                       \
+    " ORDER BY first DESC LIMIT 1"
+
+inline std::optional<std::int64_t> read_stamp(const rows& found, std::int64_t number)
+{
+    if (found.size() == 0 || storage::extent{found.number(0, 0), found.number(0, 1)}.end() <= number)
+        return std::nullopt;
+    return found.number(0, 2);
+}
+
 // The row that holds the first number may begin before it.
 #define ROWS_IN_RANGE                                                                                        \
     "FROM waymark.messages " OF_AGENT "AND first < $4 AND first >= "                                         \
     "coalesce((SELECT max(first) FROM waymark.messages " OF_AGENT "AND first <= $3), $3) "                   \
     "ORDER BY first LIMIT $5"
 
-inline constexpr const char* messages_in_range = "SELECT first, digests, body " ROWS_IN_RANGE;
+inline constexpr const char* messages_in_range = "SELECT first, digests, body, stamp " ROWS_IN_RANGE;
 inline constexpr const char* sizes_in_range = "SELECT first, count, bytes " ROWS_IN_RANGE;
 
 //! How many rows of messages are read at a time. A conversation is held in memory anyway; all messages of an

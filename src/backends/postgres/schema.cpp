@@ -30,6 +30,7 @@ constexpr std::array tables = {
           "    scopes int8 NOT NULL,\n"
           "    sweeps int8 NOT NULL,\n"
           "    changes int8 NOT NULL,\n"
+          "    stamp int8 NOT NULL,\n"
           "    has_garbage bool NOT NULL,\n"
           "    checksum bytea NOT NULL,\n"
           "    PRIMARY KEY (agent_id)",
@@ -72,6 +73,7 @@ constexpr std::array tables = {
                       "    bytes int8 NOT NULL,\n"
                       "    digests bytea NOT NULL,\n"
                       "    body bytea NOT NULL,\n"
+                      "    stamp int8 NOT NULL,\n"
                       "    PRIMARY KEY (agent_id, agent, first)"},
     table{"objects", "    agent_id text COLLATE \"C\" NOT NULL,\n"
                      "    agent int8 NOT NULL,\n"
@@ -88,6 +90,7 @@ constexpr std::array tables = {
                    "    made_on int8 NOT NULL,\n"
                    "    started_at int8 NOT NULL,\n"
                    "    result bytea,\n"
+                   "    attempt text COLLATE \"C\" NOT NULL,\n"
                    "    checksum bytea NOT NULL,\n"
                    "    PRIMARY KEY (agent_id, agent, scope, key)"},
 };
@@ -98,9 +101,18 @@ constexpr std::array indices = {
     "INDEX checkpoint_ids ON waymark.checkpoints (id)",
     "INDEX object_hashes ON waymark.objects (agent_id, agent, hash, number)",
     "INDEX agents_with_garbage ON waymark.agents (agent_id) WHERE has_garbage",
+    "INDEX pending_steps ON waymark.steps (agent_id, agent, scope) WHERE result IS NULL",
 };
 
-//! Format 1, all but the schema.
+// Each entry takes the format of its index, plus one, to the next one. Entries are never changed once released.
+constexpr std::array<const char*, format_version - 1> upgrades = {
+    "ALTER TABLE waymark.agents ADD COLUMN stamp int8 NOT NULL DEFAULT 0;\n"
+    "ALTER TABLE waymark.messages ADD COLUMN stamp int8 NOT NULL DEFAULT 0;\n"
+    "ALTER TABLE waymark.steps ADD COLUMN attempt text COLLATE \"C\" NOT NULL DEFAULT '';\n"
+    "CREATE INDEX pending_steps ON waymark.steps (agent_id, agent, scope) WHERE result IS NULL;\n",
+};
+
+//! The present format, all but the schema.
 std::string tables_ddl(const postgres_options& options)
 {
     std::string sql = "CREATE TABLE waymark.format (version int8 NOT NULL PRIMARY KEY);\n";
@@ -136,6 +148,20 @@ std::string tables_ddl(const postgres_options& options)
 std::string ddl(const postgres_options& options)
 {
     return "CREATE SCHEMA IF NOT EXISTS " + quoted_name(options.schema()) + ";\n" + tables_ddl(options);
+}
+
+std::string upgrade_ddl(std::int64_t from, const postgres_options& options)
+{
+    if (from < 1 || from > format_version)
+        throw error(errc::invalid_argument, "there is no format " + std::to_string(from) +
+                                                " of the tables; the formats are 1 to " +
+                                                std::to_string(format_version));
+    std::string sql;
+    for (auto version = from; version < format_version; ++version)
+        sql += upgrades[static_cast<std::size_t>(version - 1)];
+    if (from < format_version)
+        sql += "UPDATE waymark.format SET version = " + std::to_string(format_version) + ";\n";
+    return in_schema(std::move(sql), options.schema());
 }
 
 namespace {
@@ -182,9 +208,12 @@ void prepare_schema(connection& db, const postgres_options& options)
     }
     if (options.migration() == migration::never)
         throw error(errc::invalid_argument,
-                    std::string(version ? "the tables in schema " : "there are no tables in schema ") +
-                        detail::quoted(options.schema()) + (version ? " have an older format" : "") +
-                        ", and migration is off; run the SQL of postgres_store::ddl() as a role that may");
+                    (version ? "the tables in schema " + detail::quoted(options.schema()) + " have format " +
+                                   std::to_string(*version) + ", which is older"
+                             : "there are no tables in schema " + detail::quoted(options.schema())) +
+                        ", and migration is off; run the SQL of postgres_store::" +
+                        (version ? "upgrade_ddl(" + std::to_string(*version) : std::string("ddl(")) +
+                        ") as a role that may");
 
     // Any number, as long as it is always the same.
     constexpr std::int64_t lock = 0x5761796d61726b;
@@ -199,6 +228,8 @@ void prepare_schema(connection& db, const postgres_options& options)
                 db.run(query("SELECT count(*) FROM pg_catalog.pg_namespace WHERE nspname = $1")
                            .add(options.schema()));
             db.run_script(schemas.number(0, 0) == 0 ? ddl(options) : tables_ddl(options));
+        } else if (*version < format_version) {
+            db.run_script(upgrade_ddl(*version, options));
         }
         db.run(query("COMMIT"));
     } catch (const database_error& failure) {
@@ -209,9 +240,10 @@ void prepare_schema(connection& db, const postgres_options& options)
                             "postgres_options::with_schema");
         if (failure.sqlstate() == "42501")
             throw error(errc::invalid_argument,
-                        "the role may not make tables (" + failure.details().message() +
-                            "); run the SQL of postgres_store::ddl() as a role that may, and turn migration "
-                            "off");
+                        "the role may not make or change tables (" + failure.details().message() +
+                            "); run the SQL of postgres_store::" +
+                            (version ? "upgrade_ddl(" + std::to_string(*version) : std::string("ddl(")) +
+                            ") as a role that may, and turn migration off");
         throw;
     }
 }

@@ -7,10 +7,12 @@
 
 namespace waymark::postgres {
 
-inline constexpr std::int64_t format_version = 1;
+inline constexpr std::int64_t format_version = 2;
 
 //! The statements that make the tables.
 std::string ddl(const postgres_options& options);
+//! See postgres_store::upgrade_ddl.
+std::string upgrade_ddl(std::int64_t from, const postgres_options& options);
 
 //! Makes sure that the tables are there and of the present format; makes them if that is allowed. Processes
 //! that do so at the same time wait for each other.

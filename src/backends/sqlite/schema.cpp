@@ -88,6 +88,12 @@ constexpr std::array<const char*, format_version> migrations = {
     CREATE UNIQUE INDEX step_keys ON steps (agent, scope, key);
     )",
     "ALTER TABLE checkpoints ADD COLUMN content_bytes INTEGER NOT NULL DEFAULT 0",
+    R"(
+    ALTER TABLE agents ADD COLUMN stamp INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE messages ADD COLUMN stamp INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE steps ADD COLUMN attempt TEXT NOT NULL DEFAULT '';
+    CREATE INDEX pending_steps ON steps (agent, scope) WHERE result IS NULL;
+    )",
 };
 
 void configure(connection& db, int option, int value)
@@ -159,8 +165,8 @@ void migrate(connection& db, const std::string& path)
         require_ours(db, path, found);
     for (auto version = found.format; version < format_version; ++version)
         db.run(migrations[static_cast<std::size_t>(version)]);
-    static_assert(application_id == 1463900493 && format_version == 2, "the statement below says so, too");
-    db.run("PRAGMA application_id = 1463900493; PRAGMA user_version = 2");
+    static_assert(application_id == 1463900493 && format_version == 3, "the statement below says so, too");
+    db.run("PRAGMA application_id = 1463900493; PRAGMA user_version = 3");
     work.commit();
 }
 

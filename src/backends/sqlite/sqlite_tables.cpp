@@ -23,8 +23,8 @@ std::int64_t to_limit(std::size_t limit)
 // Agents
 
 #define AGENT_COLUMNS                                                                                        \
-    "SELECT number, id, last_sequence, next_message, next_object, scopes, sweeps, changes, has_garbage, "    \
-    "checksum FROM agents "
+    "SELECT number, id, last_sequence, next_message, next_object, scopes, sweeps, changes, stamp, "    \
+    "has_garbage, checksum FROM agents "
 
 namespace {
 
@@ -39,8 +39,9 @@ agent_row read_agent(const statement& found)
     row.scopes = found.number(5);
     row.sweeps = found.number(6);
     row.changes = found.number(7);
-    row.has_garbage = found.number(8) != 0;
-    row.check = found.text(9);
+    row.stamp = found.number(8);
+    row.has_garbage = found.number(9) != 0;
+    row.check = found.text(10);
     return row;
 }
 
@@ -123,13 +124,14 @@ std::int64_t sqlite_tables::add_agent(std::string_view id)
 void sqlite_tables::put_agent(const agent_row& row)
 {
     db_.use("UPDATE agents SET last_sequence = ?, next_message = ?, next_object = ?, scopes = ?, sweeps = ?, "
-            "changes = ?, has_garbage = ?, checksum = ? WHERE number = ?")
+            "changes = ?, stamp = ?, has_garbage = ?, checksum = ? WHERE number = ?")
         .bind(row.last_sequence)
         .bind(row.next_message)
         .bind(row.next_object)
         .bind(row.scopes)
         .bind(row.sweeps)
         .bind(row.changes)
+        .bind(row.stamp)
         .bind(row.has_garbage ? 1 : 0)
         .bind_blob(row.check)
         .bind(row.number)
@@ -420,10 +422,10 @@ void sqlite_tables::read_messages(std::int64_t agent, std::span<const extent> ra
                                   const std::function<void(std::size_t, message_row&&)>& visit)
 {
     for (std::size_t i = 0; i < ranges.size(); ++i) {
-        auto found = db_.use("SELECT first, digests, body " ROWS_IN_RANGE);
+        auto found = db_.use("SELECT first, digests, body, stamp " ROWS_IN_RANGE);
         found.bind(agent).bind(ranges[i].first).bind(ranges[i].end());
         while (found.step()) {
-            message_row row{agent, found.number(0), found.text(1), found.text(2)};
+            message_row row{agent, found.number(0), found.text(1), found.text(2), found.number(3)};
             if (row.numbers().end() > ranges[i].first)
                 visit(i, std::move(row));
         }
@@ -444,15 +446,26 @@ void sqlite_tables::message_sizes(std::int64_t agent, std::span<const extent> ra
     }
 }
 
+std::optional<std::int64_t> sqlite_tables::message_stamp(std::int64_t agent, std::int64_t number)
+{
+    auto found = db_.use("SELECT first, count, stamp FROM messages WHERE agent = ? AND first <= ? "
+                         "ORDER BY first DESC LIMIT 1");
+    if (!found.bind(agent).bind(number).step() || extent{found.number(0), found.number(1)}.end() <= number)
+        return std::nullopt;
+    return found.number(2);
+}
+
 void sqlite_tables::insert_messages(const message_row& row)
 {
-    db_.use("INSERT INTO messages (agent, first, count, bytes, digests, body) VALUES (?, ?, ?, ?, ?, ?)")
+    db_.use("INSERT INTO messages (agent, first, count, bytes, digests, body, stamp) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?)")
         .bind(row.agent)
         .bind(row.first)
         .bind(row.count())
         .bind(row.bytes())
         .bind_blob(row.digests)
         .bind(row.body)
+        .bind(row.stamp)
         .run();
 }
 
@@ -518,6 +531,9 @@ void sqlite_tables::remove_object(std::int64_t agent, std::int64_t number)
 
 // Steps
 
+#define STEP_COLUMNS                                                                                         \
+    "SELECT agent, scope, key, checkpoint, made_on, started_at, result, attempt, checksum FROM steps "
+
 namespace {
 
 step_row read_step_row(const statement& found)
@@ -530,7 +546,8 @@ step_row read_step_row(const statement& found)
     row.made_on = found.number(4);
     row.started_at = found.number(5);
     row.result = found.optional_text(6);
-    row.check = found.text(7);
+    row.attempt = found.text(7);
+    row.check = found.text(8);
     return row;
 }
 
@@ -539,16 +556,24 @@ step_row read_step_row(const statement& found)
 std::optional<step_row> sqlite_tables::find_step(std::int64_t agent, std::string_view scope,
                                                  std::string_view key)
 {
-    auto found = db_.use("SELECT agent, scope, key, checkpoint, made_on, started_at, result, checksum "
-                         "FROM steps WHERE agent = ? AND scope = ? AND key = ?");
+    auto found = db_.use(STEP_COLUMNS "WHERE agent = ? AND scope = ? AND key = ?");
     return read_one(found.bind(agent).bind(scope).bind(key), read_step_row);
 }
 
 void sqlite_tables::scan_steps(std::int64_t agent, const std::optional<std::string>& scope,
                                const visitor<step_row>& visit)
 {
-    auto found = db_.use("SELECT agent, scope, key, checkpoint, made_on, started_at, result, checksum "
-                         "FROM steps WHERE agent = ?1 AND (?2 IS NULL OR scope = ?2) ORDER BY scope, key");
+    auto found = db_.use(STEP_COLUMNS "WHERE agent = ?1 AND (?2 IS NULL OR scope = ?2) ORDER BY scope, key");
+    found.bind(agent).bind(scope);
+    while (found.step() && visit(read_step_row(found))) {
+    }
+}
+
+void sqlite_tables::scan_pending_steps(std::int64_t agent, std::string_view scope,
+                                       const visitor<step_row>& visit)
+{
+    auto found = db_.use(STEP_COLUMNS
+                         "INDEXED BY pending_steps WHERE agent = ? AND scope = ? AND result IS NULL");
     found.bind(agent).bind(scope);
     while (found.step() && visit(read_step_row(found))) {
     }
@@ -563,10 +588,11 @@ std::int64_t sqlite_tables::count_steps(std::int64_t agent, std::string_view sco
 
 void sqlite_tables::put_step(const step_row& row)
 {
-    db_.use("INSERT INTO steps (agent, scope, key, checkpoint, made_on, started_at, result, checksum) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (agent, scope, key) DO UPDATE SET "
+    db_.use("INSERT INTO steps (agent, scope, key, checkpoint, made_on, started_at, result, attempt, checksum) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (agent, scope, key) DO UPDATE SET "
             "checkpoint = excluded.checkpoint, made_on = excluded.made_on, "
-            "started_at = excluded.started_at, result = excluded.result, checksum = excluded.checksum")
+            "started_at = excluded.started_at, result = excluded.result, "
+            "attempt = excluded.attempt, checksum = excluded.checksum")
         .bind(row.agent)
         .bind(row.scope)
         .bind(row.key)
@@ -574,6 +600,7 @@ void sqlite_tables::put_step(const step_row& row)
         .bind(row.made_on)
         .bind(row.started_at)
         .bind(row.result)
+        .bind(row.attempt)
         .bind_blob(row.check)
         .run();
 }
@@ -603,8 +630,8 @@ std::int64_t sqlite_tables::remove_steps_after(std::int64_t agent, std::string_v
 
 void sqlite_tables::copy_content(std::int64_t from, std::int64_t to)
 {
-    db_.use("INSERT INTO messages (agent, first, count, bytes, digests, body) "
-            "SELECT ?2, first, count, bytes, digests, body FROM messages WHERE agent = ?1 ORDER BY first")
+    db_.use("INSERT INTO messages (agent, first, count, bytes, digests, body, stamp) "
+            "SELECT ?2, first, count, bytes, digests, body, stamp FROM messages WHERE agent = ?1 ORDER BY first")
         .bind(from)
         .bind(to)
         .run();

@@ -62,6 +62,7 @@ public:
                   const std::function<void(std::size_t range, storage::message_row&& row)>& visit) override;
     void message_sizes(std::int64_t agent, std::span<const storage::extent> ranges,
                        const std::function<void(std::size_t range, message_size row)>& visit) override;
+    std::optional<std::int64_t> message_stamp(std::int64_t agent, std::int64_t number) override;
     void insert_messages(const storage::message_row& row) override;
     void remove_messages(std::int64_t agent, std::int64_t first) override;
 
@@ -77,6 +78,8 @@ public:
                                                std::string_view key) override;
     void scan_steps(std::int64_t agent, const std::optional<std::string>& scope,
                     const storage::visitor<storage::step_row>& visit) override;
+    void scan_pending_steps(std::int64_t agent, std::string_view scope,
+                            const storage::visitor<storage::step_row>& visit) override;
     std::int64_t count_steps(std::int64_t agent, std::string_view scope) override;
     void put_step(const storage::step_row& row) override;
     bool remove_step(std::int64_t agent, std::string_view scope, std::string_view key) override;

@@ -122,7 +122,12 @@ public:
     {
         fail();
     }
+    void scan_pending_steps(std::int64_t, std::string_view, const storage::visitor<storage::step_row>&) override
+    {
+        fail();
+    }
     std::int64_t count_steps(std::int64_t, std::string_view) override { fail(); }
+    std::optional<std::int64_t> message_stamp(std::int64_t, std::int64_t) override { fail(); }
     void put_step(const storage::step_row&) override { fail(); }
     bool remove_step(std::int64_t, std::string_view, std::string_view) override { fail(); }
     std::int64_t remove_steps_after(std::int64_t, std::string_view, std::int64_t) override { fail(); }
