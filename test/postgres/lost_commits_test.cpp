@@ -67,8 +67,10 @@ TEST_CASE("a conversation whose messages were lost is stored again")
 {
     if (!test::postgres_for_tests())
         return;
-    for (const bool others_write : {false, true}) {
-        CAPTURE(others_write);
+    enum class meanwhile { nothing, others_write, others_write_and_connections_end };
+    for (const auto what : {meanwhile::nothing, meanwhile::others_write,
+                            meanwhile::others_write_and_connections_end}) {
+        CAPTURE(what);
         const test::leased_schema schema(*test::postgres_for_tests(), 0);
         const auto options = postgres_options().with_schema(schema.name());
         postgres_store store(conninfo_named("forgetful"), options);
@@ -83,8 +85,9 @@ TEST_CASE("a conversation whose messages were lost is stored again")
             store.save(checkpoint("planner", chat, i));
         }
         server.go_back();
-        if (others_write) { // and give the numbers out again
-            server.end_connections();
+        if (what == meanwhile::others_write_and_connections_end)
+            server.end_connections(); // behind a pooler, nobody would notice
+        if (what != meanwhile::nothing) { // and give the numbers out again
             postgres_store other(*test::postgres_for_tests(), options);
             conversation their_chat;
             for (int i = 0; i < 30; ++i) {
@@ -92,10 +95,19 @@ TEST_CASE("a conversation whose messages were lost is stored again")
                 other.save(checkpoint("planner", their_chat, i));
             }
         }
+        const auto before = chat;
         add_turn(chat);
         const checkpoint last("planner", chat, 20);
         store.save(last);
         CHECK(store.load_latest("planner") == last);
+        for (std::size_t length = 9; length < before.size(); ++length) {
+            auto branch = before;
+            branch.truncate(length);
+            branch.push(message::user("branch"));
+            const checkpoint saved("planner", branch, 21);
+            store.save(saved);
+            CHECK(store.load("planner", "", saved.id()) == saved);
+        }
         CHECK(store.verify().ok());
     }
 }
@@ -173,7 +185,7 @@ TEST_CASE("what conversations remember of a transaction is for that one alone un
     storage::extent_list messages;
     messages.append({1, 1});
     const auto* prefix =
-        new storage::remembered_prefix(place, &transaction, storage::agent_row(), messages, 0, {{}});
+        new storage::remembered_prefix(place, &transaction, {storage::agent_row(), 1, {}}, nullptr, 0, messages, {{}});
     detail::conversation_access::remember(chat, *prefix, 0);
     CHECK(detail::conversation_access::find_stored(chat, place).prefix == nullptr);
     CHECK(detail::conversation_access::find_stored(chat, place, &another).prefix == nullptr);

@@ -9,7 +9,9 @@
 #include <asio/io_context.hpp>
 #include <asio/ip/tcp.hpp>
 
+#include <fstream>
 #include <iostream>
+#include <iterator>
 #include <thread>
 
 using namespace waymark;
@@ -85,7 +87,7 @@ TEST_CASE("a role that may not make tables uses those that were made with the pr
     CHECK(says(message, "there are no tables in schema 'made_by_hand'"));
     CHECK(says(message, "postgres_store::ddl()"));
     message = message_of([&] { postgres_store(conninfo, schema.options()); }, errc::invalid_argument);
-    CHECK(says(message, "may not make tables"));
+    CHECK(says(message, "may not make or change tables"));
     CHECK(schema.sql.number("SELECT count(*) FROM pg_namespace WHERE nspname = 'made_by_hand'") == 0);
 
     schema.sql.run(postgres_store::ddl(never));
@@ -142,6 +144,55 @@ TEST_CASE("the key of every table begins with the agent")
     CHECK(sql.number("SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE "
                      "c.relkind = 'S' AND n.nspname = '" +
                      schema.name() + "'") == 0); // no sequences
+}
+
+TEST_CASE("tables of an older format become those of the present one, with what they hold")
+{
+    if (!test::postgres_for_tests())
+        return;
+    empty_schema schema("format_1");
+    std::ifstream file(WAYMARK_TEST_DATA "/postgres_format_1.sql");
+    schema.sql.run(std::string(std::istreambuf_iterator<char>(file), {}));
+    const auto never = schema.options().with_migration(migration::never);
+    const auto message =
+        message_of([&] { postgres_store(*test::postgres_for_tests(), never); }, errc::invalid_argument);
+    CHECK(says(message, "have format 1, which is older"));
+    CHECK(says(message, "postgres_store::upgrade_ddl(1)"));
+    const bool by_hand = GENERATE(false, true);
+    if (by_hand)
+        schema.sql.run(postgres_store::upgrade_ddl(1, never));
+
+    postgres_store store(*test::postgres_for_tests(), by_hand ? never : schema.options());
+    CHECK(store.verify().ok());
+    auto chat = store.load_latest("planner")->conversation();
+    REQUIRE(chat.size() == 2);
+    CHECK(chat.back().content() == "Noon.");
+    const auto steps = store.load_steps(step_query("planner"));
+    REQUIRE(steps.size() == 2);
+    CHECK((steps[0].done() && steps[0].attempt().empty()));
+    const auto settled = step_request(step(steps[1]).with_result("late")).replacing("");
+    CHECK_FALSE(store.put_steps(std::span(&settled, 1)).at(0).code());
+    chat.push(message::user("And now?"));
+    const auto next = checkpoint("planner", chat);
+    CHECK(store.save(next).bytes_written() < 700); // the old messages are known by their digests
+    CHECK(store.load_latest("planner") == next);
+    CHECK(store.prune("planner", retention().keep_last(1), dry_run::no).count() == 2);
+    CHECK(store.verify().ok());
+
+    empty_schema fresh("as_new");
+    postgres_store(*test::postgres_for_tests(), fresh.options());
+    const auto shape_of = [&](const std::string& name) {
+        auto shape = fresh.sql.run("SELECT table_name || '.' || column_name || ' ' || data_type FROM "
+                                   "information_schema.columns WHERE table_schema = '" +
+                                   name + "' ORDER BY 1");
+        for (const auto& index :
+             fresh.sql.run("SELECT indexname FROM pg_indexes WHERE schemaname = '" + name + "' ORDER BY 1"))
+            shape.push_back(index);
+        return shape;
+    };
+    CHECK(shape_of("format_1") == shape_of("as_new"));
+    CHECK(postgres_store::upgrade_ddl(2).empty());
+    CHECK_THROWS_AS(postgres_store::upgrade_ddl(0), error);
 }
 
 TEST_CASE("tables of others, and of a newer version, are left untouched")

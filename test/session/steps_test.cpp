@@ -257,6 +257,76 @@ TEST_CASE("an effect whose record went while it was made is recorded all the sam
     on_every_store(lose_the_record);
 }
 
+TEST_CASE("a settlement that comes in before a withdrawal or an end is not lost")
+{
+    //! Another process settles the step when its record is about to be removed or replaced.
+    class settled_meanwhile final : public test::forwarding_store {
+    public:
+        bool erase_step(std::string_view agent, std::string_view scope, std::string_view key,
+                        const std::optional<std::string>& attempt) override
+        {
+            settle(key);
+            return forwarding_store::erase_step(agent, scope, key, attempt);
+        }
+        std::vector<step_outcome> put_steps(std::span<const step_request> batch) override
+        {
+            if (batch.front().step().done())
+                settle(batch.front().step().key());
+            return forwarding_store::put_steps(batch);
+        }
+
+        std::atomic<int> settled = 0;
+
+    private:
+        void settle(std::string_view key)
+        {
+            if (detail::settle_step(inner(), "agent", "", std::string(key), "settled"))
+                ++settled;
+        }
+    };
+    asio::io_context io;
+    const auto backend = std::make_shared<settled_meanwhile>();
+    async_store store(io.get_executor(), backend);
+    const auto body = [&]() -> asio::awaitable<void> {
+        session session{store, "agent"};
+        int runs = 0;
+        bool failed = false;
+        try {
+            co_await session.async_step("withdrawn", fail(runs));
+        } catch (const std::runtime_error&) {
+            failed = true;
+        }
+        CHECK(failed);
+        const auto after_withdrawal = co_await session.async_step("withdrawn", count_up(runs, 2));
+        CHECK(after_withdrawal == "settled");
+        const auto ended = co_await session.async_step("ended", count_up(runs, 3));
+        CHECK(ended == "settled"); // what is recorded counts
+        CHECK(runs == 2);
+        CHECK(backend->settled == 2);
+    };
+    run_coroutine(io, body());
+}
+
+TEST_CASE("a step that was begun anew cannot be ended or withdrawn by who tried before")
+{
+    memory_store store;
+    const auto first = detail::begin_step(store, step("agent", "", "call"), {}, {});
+    REQUIRE(first.is_new);
+    const auto second = detail::begin_step(store, step("agent", "", "call"), step_options().safe_to_repeat(), {});
+    CHECK_FALSE(second.is_new);
+    CHECK(second.record.attempt() != first.record.attempt());
+    detail::withdraw_step(store, first.record);
+    try {
+        detail::end_step(store, step(first.record).with_result(1));
+        FAIL("it is not its step any more");
+    } catch (const error& failure) {
+        CHECK(failure.code() == errc::conflict);
+        CHECK(failure.details().message().find("begun anew") != std::string::npos);
+    }
+    CHECK(detail::end_step(store, step(second.record).with_result(2)).result() == json::value(2));
+    CHECK(detail::end_step(store, step(first.record).with_result(1)).result() == json::value(2));
+}
+
 TEST_CASE("recording a step waits for a store that is busy for a moment")
 {
     class busy final : public test::forwarding_store {

@@ -4,6 +4,8 @@
 
 #include <waymark/sqlite_store.hpp>
 
+#include <malloc.h>
+
 using namespace waymark;
 
 TEST_CASE("a message of 200 MB is saved and loaded")
@@ -42,6 +44,30 @@ TEST_CASE("a conversation of 1,000,000 messages is saved, loaded and continued")
     chat.truncate(500'001);
     CHECK(store.save(checkpoint("agent", chat)).bytes_written() < 1'000);
     CHECK(store.load_latest("agent")->conversation().back().content() == "500000");
+}
+
+TEST_CASE("a conversation whose last message is replaced each turn remembers its place in linear memory")
+{
+    const auto store = sqlite_store::in_memory();
+    conversation chat;
+    const auto reminder = message::user("Remember the rules.");
+    const auto memory_of_turns = [&](int turns) {
+        const auto before = mallinfo2().uordblks;
+        for (int i = 0; i < turns; ++i) {
+            chat.push(message::user("a question"));
+            chat.push(message::assistant("an answer"));
+            auto reminded = chat;
+            reminded.push(reminder);
+            store->save(checkpoint("agent", reminded).with_id("only one"));
+        }
+        return static_cast<double>(mallinfo2().uordblks - before) / turns;
+    };
+    memory_of_turns(200); // what is made once
+    const auto early = memory_of_turns(1'000);
+    memory_of_turns(2'000);
+    const auto late = memory_of_turns(1'000);
+    INFO(early << " bytes a turn at first, " << late << " in the end");
+    CHECK(late < 1.5 * early); // twice as much and more if each turn remembers the whole list
 }
 
 TEST_CASE("an agent id of 255 bytes is one like any other")

@@ -116,6 +116,117 @@ TEST_CASE("a conversation that remembers nothing is compared with its parent and
     CHECK(store->save(with_one_more(next)).bytes_written() < cost_of_one);
 }
 
+TEST_CASE("messages of the parent or the head are not stored again, wherever they stand")
+{
+    const auto store = sqlite_store::in_memory();
+    bench::texts source;
+    conversation chat;
+    chat.push(message::system(source.next(1'000)));
+    for (int i = 0; i < 60; ++i)
+        chat.push(message::user(source.next(1'000)));
+    auto last = checkpoint("agent", chat);
+    store->save(last);
+    const auto with_parent = GENERATE(true, false);
+    const auto as_new_objects = GENERATE(true, false);
+    const auto save = [&](conversation next) {
+        if (as_new_objects && with_parent) { // without a parent, those that come from a store are looked for
+            const auto whole = next;
+            next.truncate(1);
+            for (std::size_t i = 1; i < whole.size(); ++i)
+                next.push(json::value_to<message>(json::value_from(whole[i])));
+        }
+        auto saved = checkpoint("agent", next, last.iteration() + 1);
+        if (with_parent)
+            saved.with_parent(last.id());
+        const auto bytes = store->save(saved).bytes_written();
+        CHECK(store->load("agent", "", saved.id()) == saved);
+        last = saved;
+        return bytes;
+    };
+    //! The first `kept`, then others.
+    const auto rebuilt = [&](std::size_t kept, std::size_t from) {
+        auto next = chat;
+        next.truncate(kept);
+        for (auto i = from; i < chat.size(); ++i)
+            next.push(chat[i]);
+        return next;
+    };
+
+    SECTION("a window behind a kept system prompt")
+    {
+        for (int turn = 0; turn < 20; ++turn) {
+            chat = rebuilt(1, chat.size() - 49);
+            chat.push(message::user(source.next(1'000)));
+            CHECK(save(chat) < 1'000 + cost_of_one);
+        }
+    }
+    SECTION("a summary in front of the tail")
+    {
+        conversation compacted;
+        compacted.push(chat[0]);
+        compacted.push(message::user("What happened so far: little."));
+        for (std::size_t i = 40; i < chat.size(); ++i)
+            compacted.push(chat[i]);
+        CHECK(save(compacted) < cost_of_one);
+    }
+    SECTION("another system prompt")
+    {
+        conversation prompted;
+        prompted.push(message::system("Be brief."));
+        for (std::size_t i = 1; i < chat.size(); ++i)
+            prompted.push(chat[i]);
+        CHECK(save(prompted) < cost_of_one);
+    }
+    SECTION("a message less, and one more, in the middle")
+    {
+        chat = rebuilt(30, 31);
+        CHECK(save(chat) < cost_of_one);
+        auto longer = chat;
+        longer.truncate(20);
+        longer.push(message::user("inserted"));
+        for (std::size_t i = 20; i < chat.size(); ++i)
+            longer.push(chat[i]);
+        CHECK(save(longer) < cost_of_one);
+    }
+    SECTION("a last message that is replaced each turn")
+    {
+        const auto reminder = message::user(source.next(1'000));
+        for (int turn = 0; turn < 5; ++turn) {
+            chat.push(message::user("turn " + std::to_string(turn)));
+            auto reminded = chat;
+            reminded.push(reminder);
+            const auto bytes = save(reminded);
+            CHECK((turn == 0 || bytes < cost_of_one));
+        }
+    }
+    CHECK(store->verify().ok());
+}
+
+TEST_CASE("a save that goes on from its parent reads nothing of other branches")
+{
+    test::statement_counter statements;
+    const auto store = sqlite_store::in_memory();
+    conversation mine, theirs;
+    std::optional<std::string> my_head, their_head;
+    const auto turn = [&](conversation& chat, std::optional<std::string>& head) {
+        chat.push(message::user("more"));
+        const auto next = checkpoint("agent", chat).with_parent(head);
+        head = next.id();
+        statements.take();
+        store->save(next);
+        return statements.take();
+    };
+    int early = 0, late = 0;
+    for (int i = 1; i <= 50; ++i) {
+        turn(theirs, their_head);
+        const auto taken = turn(mine, my_head);
+        early = i == 5 ? taken : early;
+        late = taken;
+    }
+    CHECK(late <= early);
+    CHECK(late <= 12);
+}
+
 TEST_CASE("a batch of one agent stores each message once")
 {
     const auto store = sqlite_store::in_memory();

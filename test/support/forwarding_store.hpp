@@ -70,6 +70,9 @@ public:
     std::size_t write_lanes() const noexcept override { return inner_->write_lanes(); }
     const limits& bounds() const noexcept override { return inner_->bounds(); }
 
+protected:
+    store& inner() const noexcept { return *inner_; }
+
 private:
     std::shared_ptr<store> inner_;
 };

@@ -29,6 +29,24 @@ std::vector<std::string> other_connection::run(const std::string& sql)
     return rows;
 }
 
+void copy_database(const std::filesystem::path& from, const std::filesystem::path& to)
+{
+    sqlite3* both[2] = {};
+    for (int i = 0; i < 2; ++i) {
+        sqlite3_open((i == 0 ? from : to).c_str(), &both[i]);
+        sqlite3_busy_timeout(both[i], 10'000);
+    }
+    auto* const copying = sqlite3_backup_init(both[1], "main", both[0], "main");
+    auto code = copying == nullptr ? sqlite3_errcode(both[1]) : SQLITE_OK;
+    while (code == SQLITE_OK || code == SQLITE_BUSY || code == SQLITE_LOCKED)
+        code = sqlite3_backup_step(copying, -1);
+    sqlite3_backup_finish(copying);
+    for (auto* each : both)
+        sqlite3_close(each);
+    if (code != SQLITE_DONE)
+        throw std::runtime_error("the probe cannot copy " + from.native() + ": " + sqlite3_errstr(code));
+}
+
 // statement_counter
 
 namespace {

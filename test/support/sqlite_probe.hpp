@@ -26,6 +26,9 @@ private:
     sqlite3* db_ = nullptr;
 };
 
+//! Makes `to` the same as `from` with SQLite's backup API, whoever has it open.
+void copy_database(const std::filesystem::path& from, const std::filesystem::path& to);
+
 //! While it lives, counts the statements that connections opened since then run, and bounds their values.
 class statement_counter {
 public:
