@@ -70,9 +70,11 @@ checkpoint read_head_members(const checkpoint_row& row, const agent_row& agent)
 //! Objects that a save needs, looked up in its transaction; new ones are kept until all is known to fit.
 class saver::new_objects final : public object_sink {
 public:
-    new_objects(tables& in, const agent_row& agent, std::size_t largest_value, trust in_stored) noexcept
+    new_objects(tables& in, ledger& records, const agent_row& agent, std::size_t largest_value,
+                trust in_stored) noexcept
         : next_number(agent.next_object),
           tables_(in),
+          ledger_(records),
           agent_(agent.number),
           largest_value_(largest_value),
           in_stored_(in_stored)
@@ -89,7 +91,7 @@ public:
         const auto check = reference_check(hash);
         if (const auto known = numbers_.find(hash); known != numbers_.end())
             return {known->second, check};
-        auto number = agent_ == 0 ? std::nullopt : tables_.find_object(agent_, hash); // 0: a new agent
+        auto number = agent_ == 0 ? std::nullopt : ledger_.find_object(agent_, hash); // 0: a new agent
         if (!number || (in_stored_ == trust::no && !holds(*number, body))) {
             number = next_number++;
             rows.push_back({agent_, *number, hash, std::string(body)});
@@ -121,6 +123,7 @@ private:
     }
 
     tables& tables_;
+    ledger& ledger_;
     std::int64_t agent_;
     std::size_t largest_value_;
     trust in_stored_;
@@ -146,29 +149,39 @@ void saver::undo() noexcept
 }
 
 //! Whether the parent or the head may hold messages that the conversation is not known to begin with. One that
-//! goes on from the head does not, and is not compared: its save costs what is new.
+//! goes on from the head is not compared with anything: its save costs what is new.
 bool saver::may_have_relatives(const checkpoint& wanted, const known_part& known, const scope_row& scope) const
 {
-    if (wanted.conversation().size() == known.length || (known.length > 0 && known.sequence() == scope.head))
+    if (wanted.conversation().size() == known.length || known.comes_from(scope.head))
         return false;
     // Without a parent the head may be anybody's. It counts if messages come from a store.
     return known.length == 0 || wanted.parent_id() ||
            has_stored_before(wanted.conversation(), known.length);
 }
 
-//! The messages of the checkpoints that most likely hold the same ones: the parent and the head.
+//! The messages of the checkpoints that most likely hold the same ones, the parent and the head, without those that
+//! the conversation begins with.
 std::vector<extent_list> saver::related_to(const checkpoint& wanted, const agent_row& agent,
                                            const scope_row* scope, const known_part& known)
 {
     std::vector<extent_list> related;
-    if (scope == nullptr || !may_have_relatives(wanted, known, *scope))
+    if (scope == nullptr)
         return related;
-    const auto add = [&](const std::optional<checkpoint_row>& row) {
+    const auto add = [&](const extent_list& messages) {
+        if (messages.size() > 0)
+            related.push_back(messages);
+    };
+    if (known.comes_from(scope->head))
+        add(known.memory->messages_behind(known.length)); // those that it has dropped since
+    if (!may_have_relatives(wanted, known, *scope))
+        return related;
+    const auto add_row = [&](const std::optional<checkpoint_row>& row) {
         if (!row || !is_intact(*row))
             return;
         try {
             object_map groups;
-            related.push_back(read_references(row->body, tables_, agent.number, groups).messages);
+            const auto messages = read_references(row->body, tables_, agent.number, groups).messages;
+            add(messages.behind(messages.common_prefix(known.messages)));
         } catch (const error& failure) {
             if (failure.code() != errc::corrupt) // then its messages are not known
                 throw;
@@ -178,12 +191,14 @@ std::vector<extent_list> saver::related_to(const checkpoint& wanted, const agent
     if (wanted.parent_id())
         if (const auto row = tables_.find_checkpoint(agent.number, wanted.scope(), *wanted.parent_id())) {
             parent = row->sequence;
-            if (known.length > 0 && parent == known.sequence())
-                return related; // it goes on from its parent, whatever the head is
-            add(row);
+            if (known.comes_from(parent)) { // whatever the head is
+                add(known.memory->messages_behind(known.length));
+                return related;
+            }
+            add_row(row);
         }
     if (scope->head != 0 && scope->head != parent)
-        add(tables_.checkpoint_at(agent.number, scope->head));
+        add_row(tables_.checkpoint_at(agent.number, scope->head));
     return related;
 }
 
@@ -259,7 +274,7 @@ std::optional<save_result> saver::write(const checkpoint& wanted, const agent_ro
                                         placed_conversation& placed, const checkpoint_row* existing,
                                         trust in_stored)
 {
-    new_objects objects(tables_, before, largest_value_, in_stored);
+    new_objects objects(tables_, ledger_, before, largest_value_, in_stored);
     checkpoint_row row;
     row.body = write_body(wanted.conversation(), placed.messages, wanted.state(), objects);
 
@@ -304,6 +319,7 @@ std::optional<save_result> saver::write(const checkpoint& wanted, const agent_ro
     for (auto& object : objects.rows) {
         object.agent = agent.number;
         tables_.insert_object(object);
+        ledger_.note_object(agent.number, object.hash, object.number);
     }
     agent.next_message = placed.next_message;
     agent.next_object = objects.next_number;
@@ -374,9 +390,11 @@ void saver::prepare_conversations(std::span<const save_request> batch)
             questions.push_back({question::kind::stamp, wanted.agent_id()});
             questions.back().number = assumed.memory->newest().number;
         }
-        if (!scope || !may_have_relatives(wanted, assumed, *scope))
+        if (!scope || assumed.length == wanted.conversation().size())
             continue;
         compared.push_back(&wanted);
+        if (!may_have_relatives(wanted, assumed, *scope))
+            continue;
         questions.push_back({question::kind::head, wanted.agent_id(), wanted.scope()});
         if (wanted.parent_id())
             questions.push_back(
@@ -392,10 +410,9 @@ void saver::prepare_conversations(std::span<const save_request> batch)
         const auto known = find_known(wanted->conversation(), *agent, store_number_, this, tables_);
         for (const auto& messages : related_to(*wanted, *agent, &*scope, known)) {
             questions.push_back({question::kind::messages, wanted->agent_id()});
-            questions.back().ranges = unshared(messages, known).all();
+            questions.back().ranges = messages.all();
         }
     }
-    std::erase_if(questions, [](const question& next) { return next.ranges.empty(); });
     if (!questions.empty())
         tables_.expect(questions);
 }

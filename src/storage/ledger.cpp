@@ -45,9 +45,10 @@ constexpr std::size_t most_known = 10'000;
 void ledger::begin(tables& in)
 {
     tables_ = &in;
-    if (!in.follows(transaction_) || agents_.size() + scopes_.size() > most_known) {
+    if (!in.follows(transaction_) || agents_.size() + scopes_.size() + objects_.size() > most_known) {
         agents_.clear();
         scopes_.clear();
+        objects_.clear();
     }
     changed_agents_.clear();
     changed_scopes_.clear();
@@ -114,6 +115,21 @@ scope_row& ledger::change_scope(agent_row& agent, std::string_view scope)
     if (!std::exchange(found.changed, true))
         changed_scopes_.push_back(&found);
     return found.row;
+}
+
+std::optional<std::int64_t> ledger::find_object(std::int64_t agent, const std::string& hash)
+{
+    if (const auto known = objects_.find(hash); known != objects_.end() && known->second.first == agent)
+        return known->second.second;
+    const auto found = tables_->find_object(agent, hash);
+    if (found)
+        note_object(agent, hash, *found);
+    return found;
+}
+
+void ledger::note_object(std::int64_t agent, const std::string& hash, std::int64_t number)
+{
+    objects_.insert_or_assign(hash, std::pair(agent, number)); // one hash has one agent, as a rule
 }
 
 void ledger::write()

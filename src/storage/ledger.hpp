@@ -1,5 +1,5 @@
-//! The records of agents and scopes that a transaction needs, each read once and written once. They stay
-//! known for the next transaction, if nobody else has written in between.
+//! The records of agents and scopes that a transaction needs, each read once and written once, and where objects
+//! are. They stay known for the next transaction, if nobody else has written in between.
 #pragma once
 
 #include "tables.hpp"
@@ -7,6 +7,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -30,6 +31,10 @@ public:
     agent_row& change_agent(std::string_view id);
     scope_row& change_scope(agent_row& agent, std::string_view scope);
 
+    //! The number of the object with that hash.
+    std::optional<std::int64_t> find_object(std::int64_t agent, const std::string& hash);
+    void note_object(std::int64_t agent, const std::string& hash, std::int64_t number);
+
     //! Writes what was changed. Scopes without content go, and agents count those that stay.
     void write();
 
@@ -48,6 +53,7 @@ private:
     std::uint64_t transaction_ = 0;
     std::map<std::string, entry<agent_row>, std::less<>> agents_;
     std::map<std::pair<std::int64_t, std::string>, entry<scope_row>> scopes_;
+    std::unordered_map<std::string, std::pair<std::int64_t, std::int64_t>> objects_; // by hash: agent, number
     // Of those, in the order in which they were first changed.
     std::vector<entry<agent_row>*> changed_agents_;
     std::vector<entry<scope_row>*> changed_scopes_;

@@ -2,8 +2,9 @@
 #include "quick_checksum.hpp"
 #include "tables.hpp"
 
-#include <limits>
-#include <random>
+#include <cerrno>
+#include <sys/random.h>
+#include <system_error>
 
 namespace waymark::storage {
 
@@ -44,9 +45,13 @@ private:
 
 std::int64_t new_mark()
 {
-    std::random_device entropy; // no generator with a state: a child of a fork would repeat its parent's
-    std::uniform_int_distribution<std::int64_t> any(1, std::numeric_limits<std::int64_t>::max());
-    return any(entropy);
+    // No generator with a state: a child of a fork would repeat its parent's. Nor std::random_device, which asks
+    // what the processor can do each time: that takes long where the machine is a virtual one.
+    std::uint64_t bits = 0;
+    while (::getrandom(&bits, sizeof bits, 0) != static_cast<ssize_t>(sizeof bits))
+        if (errno != EINTR)
+            throw std::system_error(errno, std::generic_category(), "no random number from the system");
+    return static_cast<std::int64_t>(bits >> 1) | 1; // above 0, which stands for none
 }
 
 std::string checksum(const agent_row& row)

@@ -89,12 +89,10 @@ using stored_messages = std::unordered_map<digest, witness, digest_hash>;
 
 //! The messages of other checkpoints, by digest. A row that cannot be read is not known: its messages are
 //! stored anew, which mends them.
-stored_messages read_stored(const std::vector<extent_list>& related, const known_part& known,
-                            std::int64_t agent, tables& in)
+stored_messages read_stored(const std::vector<extent_list>& stored, std::int64_t agent, tables& in)
 {
     stored_messages found;
-    for (const auto& all : related) {
-        const auto messages = unshared(all, known);
+    for (const auto& messages : stored)
         in.read_messages(agent, messages.all(), [&](std::size_t i, message_row&& row) {
             const auto range = messages.all()[i];
             try {
@@ -110,7 +108,6 @@ stored_messages read_stored(const std::vector<extent_list>& related, const known
                     throw;
             }
         });
-    }
     return found;
 }
 
@@ -170,6 +167,12 @@ extent_list remembered_prefix::messages(std::size_t count) const
     return result;
 }
 
+extent_list remembered_prefix::messages_behind(std::size_t count) const
+{
+    return count >= base_count_ ? own_.behind(static_cast<std::int64_t>(count - base_count_))
+                                : messages(length()).behind(static_cast<std::int64_t>(count));
+}
+
 known_part find_known(const conversation& chat, const agent_row& agent, std::uint64_t store_number,
                       const void* transaction, tables& in)
 {
@@ -204,13 +207,8 @@ bool has_stored_before(const conversation& chat, std::size_t known)
     });
 }
 
-extent_list unshared(const extent_list& related, const known_part& known)
-{
-    return related.behind(related.common_prefix(known.messages));
-}
-
 placed_conversation place_conversation(const conversation& chat, const agent_row& agent, known_part known,
-                                       const std::vector<extent_list>& related, tables& in,
+                                       const std::vector<extent_list>& stored, tables& in,
                                        std::size_t largest_value)
 {
     placed_conversation result;
@@ -220,8 +218,7 @@ placed_conversation place_conversation(const conversation& chat, const agent_row
     if (known.memory != nullptr)
         result.newest = known.memory->newest();
     const auto rest = conversation_access::messages_from(chat, known.length);
-    const auto stored =
-        rest.empty() ? stored_messages() : read_stored(related, known, agent.number, in);
+    const auto found = rest.empty() ? stored_messages() : read_stored(stored, agent.number, in);
     result.known = std::move(known);
     result.chains.reserve(rest.size());
     const auto row_bytes = row_bytes_for(rest, in.page_bytes());
@@ -231,9 +228,9 @@ placed_conversation place_conversation(const conversation& chat, const agent_row
         const auto value = digest_of(*next, text, largest_value);
         result.chain = chain(result.chain, value);
         result.chains.push_back(result.chain);
-        if (const auto found = stored.find(value); found != stored.end()) {
-            result.messages.append({found->second.number, 1});
-            result.newest.see(found->second);
+        if (const auto known_message = found.find(value); known_message != found.end()) {
+            result.messages.append({known_message->second.number, 1});
+            result.newest.see(known_message->second);
             row_is_open = false;
             continue;
         }

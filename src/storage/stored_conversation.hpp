@@ -48,6 +48,8 @@ public:
     std::size_t length() const noexcept { return known_ + chains_.size(); }
     //! The oldest `count`. @pre `count` is at most the length
     extent_list messages(std::size_t count) const;
+    //! The others.
+    extent_list messages_behind(std::size_t count) const;
     //! @pre `count` is above what was known, and at most the length
     const digest& chain_at(std::size_t count) const { return chains_.at(count - known_ - 1); }
 
@@ -81,18 +83,15 @@ struct known_part {
     extent_list messages;
     digest chain{};
 
-    //! The checkpoint whose whole conversation it is; 0: none.
-    std::int64_t sequence() const noexcept
+    //! Whether it is the conversation of that checkpoint, or what is left of it.
+    bool comes_from(std::int64_t sequence) const noexcept
     {
-        return memory != nullptr && memory->length() == length ? memory->sequence() : 0;
+        return memory != nullptr && memory->sequence() == sequence;
     }
 };
 
 known_part find_known(const conversation& chat, const agent_row& agent, std::uint64_t store_number,
                       const void* transaction, tables& in);
-
-//! What a related conversation has that this one is not known to begin with.
-extent_list unshared(const extent_list& related, const known_part& known);
 
 //! Whether one of the messages behind the oldest `known` has been in a store before.
 bool has_stored_before(const conversation& chat, std::size_t known);
@@ -113,11 +112,11 @@ struct placed_conversation {
 //! Whether to rely on what is stored. `no` stores everything anew, where something was found damaged.
 enum class trust : bool { no, yes };
 
-//! Looks for the messages behind those that are known among those of `related` checkpoints, by digest, and makes
-//! rows for the others. What related conversations begin with as this one does is not looked at.
+//! Looks for the messages behind those that are known among others that are stored, by digest, and makes rows for
+//! those that are not there.
 //! @throws waymark::error `invalid_argument` if a message is longer than `largest_value`.
 placed_conversation place_conversation(const conversation& chat, const agent_row& agent, known_part known,
-                                       const std::vector<extent_list>& related, tables& in,
+                                       const std::vector<extent_list>& stored, tables& in,
                                        std::size_t largest_value);
 
 //! The conversation that was read last. Of several checkpoints that are read in one transaction, most begin
