@@ -46,7 +46,7 @@ private:
 //! A save costs what is new: messages and big members of `state` that the agent has stored before are
 //! referred to. Loads and lists read beside the writer and wait for nobody. After a failed sync every call
 //! fails with `errc::io` until the store is opened again: what the operating system did not write is known
-//! only then.
+//! only then. The same holds when the file was deleted, moved or replaced while the store was open.
 //!
 //! Thread safety: all functions may be called concurrently. Do not use an object in a child after `fork()`.
 class sqlite_store final : public detail::table_store {

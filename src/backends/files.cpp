@@ -206,4 +206,12 @@ std::uint64_t size_of(const fs::path& path)
     return static_cast<std::uint64_t>(found.st_size);
 }
 
+std::optional<identity> identity_of(const char* path) noexcept
+{
+    struct stat found {};
+    if (::stat(path, &found) != 0)
+        return std::nullopt;
+    return identity{found.st_dev, found.st_ino};
+}
+
 } // namespace waymark::files

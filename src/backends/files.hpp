@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -61,5 +62,14 @@ void write_again(const std::filesystem::path& path);
 
 //! 0 if it does not exist.
 std::uint64_t size_of(const std::filesystem::path& path);
+
+//! Which file it is, whatever its name. No other file has the same while this one is open or has a name.
+struct identity {
+    std::uint64_t device = 0;
+    std::uint64_t number = 0;
+    bool operator==(const identity&) const = default;
+};
+//! That of the file which has the name now, also through a link; none if there is none.
+std::optional<identity> identity_of(const char* path) noexcept;
 
 } // namespace waymark::files

@@ -6,7 +6,9 @@
 #include <waymark/sqlite_store.hpp>
 
 #include <fstream>
+#include <functional>
 #include <future>
+#include <optional>
 #include <sstream>
 
 using namespace waymark;
@@ -189,6 +191,104 @@ TEST_CASE("after a failed sync the outcome is unknown and the store out of use u
     CHECK_FALSE(again.load("agent", "", "3"));
     CHECK(again.verify().ok());
     again.save(numbered(3));
+}
+
+TEST_CASE("a store whose file was deleted or replaced is out of use until it is opened again")
+{
+    const test::temporary_folder folder;
+    const auto file = folder.path() / "store.db";
+    const auto other = folder.path() / "other.db";
+    sqlite_store(other).save(numbered(7, "other"));
+    std::optional<sqlite_store> store(file);
+    store->save(numbered(1));
+    CHECK(store->load("agent", "", "1")); // a connection that reads waits for its next use
+    const auto log = fs::path(file.native() + "-wal");
+
+    const auto require_out_of_use = [&] {
+        const std::vector<std::function<void()>> calls = {
+            [&] { store->save(numbered(2)); },
+            [&] { store->load("agent", "", "1"); },
+            [&] { store->list(query("agent")); },
+            [&] { store->prune("agent", retention{}.keep_last(1), dry_run::no); },
+            [&] { store->erase_agent("agent"); },
+            [&] { store->verify(); },
+            [&] { store->stats(); },
+            [&] { store->compact(); },
+        };
+        for (const auto& call : calls) {
+            const auto failure = failure_of(call);
+            CHECK(failure.code() == errc::io);
+            const auto& text = failure.details().message();
+            CHECK(text.find("'" + file.native() + "' was deleted or replaced") != std::string::npos);
+            CHECK(text.find("open the store again") != std::string::npos);
+        }
+    };
+
+    SECTION("deleted")
+    {
+        fs::remove(file);
+        require_out_of_use();
+        store.reset();
+        CHECK_FALSE(fs::exists(file));
+        store.emplace(file);
+        CHECK(store->list_agents().empty());
+        store->save(numbered(2));
+        CHECK(store->load("agent", "", "2"));
+    }
+    SECTION("replaced by another store")
+    {
+        const auto others = content_of(other);
+        const auto logged = content_of(log);
+        fs::rename(other, file);
+        require_out_of_use();
+        store.reset();
+        CHECK(content_of(file) == others); // nothing of ours was written into it, by closing neither
+        CHECK(content_of(log) == logged);
+        for (const auto* companion : {"-wal", "-shm"})
+            fs::remove(file.native() + companion);
+        store.emplace(file);
+        CHECK(store->list_agents() == std::vector<std::string>{"other"});
+        CHECK(store->verify().ok());
+    }
+    SECTION("moved away, and back")
+    {
+        const auto elsewhere = folder.path() / "elsewhere.db";
+        fs::rename(file, elsewhere);
+        CHECK(failure_of([&] { store->save(numbered(2)); }).code() == errc::io);
+        fs::rename(elsewhere, file);
+        require_out_of_use();
+        store.emplace(file);
+        CHECK(store->load("agent", "", "1"));
+        CHECK(store->count(query("agent")) == 1);
+        CHECK(store->verify().ok());
+    }
+    SECTION("reached by a link that leads elsewhere now")
+    {
+        const auto link = folder.path() / "link.db";
+        fs::create_symlink(file, link);
+        sqlite_store linked(link);
+        CHECK(linked.load("agent", "", "1"));
+        fs::remove(link);
+        fs::create_symlink(other, link);
+        CHECK(failure_of([&] { linked.save(numbered(2)); }).code() == errc::io);
+        CHECK(store->count(query("agent")) == 1); // nobody touched this one
+    }
+}
+
+TEST_CASE("a save that waited for its turn does not go into a file that was deleted meanwhile")
+{
+    const test::temporary_folder folder;
+    const auto file = folder.path() / "store.db";
+    sqlite_store store(file);
+    store.save(numbered(1));
+    test::other_connection other(file);
+    other.run("BEGIN IMMEDIATE");
+    auto saved = std::async(std::launch::async, [&] { store.save(numbered(2)); });
+    CHECK(saved.wait_for(20ms) == std::future_status::timeout);
+    fs::remove(file);
+    other.run("ROLLBACK");
+    CHECK(failure_of([&] { saved.get(); }).code() == errc::io);
+    CHECK(other.number("SELECT count(*) FROM checkpoints") == 1);
 }
 
 TEST_CASE("a full disk fails the batch, changes nothing, and is got over")

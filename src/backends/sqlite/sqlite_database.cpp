@@ -1,7 +1,6 @@
 #include "sqlite_database.hpp"
 
 #include "../../values/text.hpp"
-#include "../files.hpp"
 #include "schema.hpp"
 #include "sqlite_tables.hpp"
 
@@ -32,6 +31,14 @@ std::string resolve(const fs::path& path)
 //! file open in this process when we close it: that would drop its locks.
 std::mutex creation_mutex;
 
+//! SQLite's own look at its file.
+bool has_moved(connection& db)
+{
+    int moved = 0;
+    const auto code = sqlite3_file_control(db.get(), "main", SQLITE_FCNTL_HAS_MOVED, &moved);
+    return code == SQLITE_OK && moved != 0;
+}
+
 } // namespace
 
 sqlite_database::sqlite_database(const fs::path& path, const sqlite_options& options)
@@ -47,6 +54,11 @@ sqlite_database::sqlite_database(const fs::path& path, const sqlite_options& opt
             files::make_private_file(path_);
         }
         writer_ = connect(name, options_, role::writer);
+        if (!is_in_memory()) {
+            file_ = files::identity_of(path_.c_str());
+            if (!file_ || has_moved(*writer_)) // so that it is the writer's, and not that of a successor
+                throw error(errc::io, detail::quoted(path_) + " was deleted or replaced while it was opened");
+        }
     }
     prepare_schema(*writer_, name, options_);
     page_bytes_ = static_cast<std::size_t>(writer_->number("PRAGMA page_size"));
@@ -64,6 +76,7 @@ sqlite_database::sqlite_database(const fs::path& path, const sqlite_options& opt
         },
         this);
     keeper_connection_ = connect(path_, options_, role::reader);
+    require_usable();
     keeper_connection_->number("SELECT count(*) FROM sqlite_schema"); // it knows of the log only now
     sqlite3_busy_timeout(keeper_connection_->get(), 0);
     keeper_ = std::jthread([this](const std::stop_token& stop) { keep_log_short(stop); });
@@ -83,13 +96,43 @@ void sqlite_database::settle_log()
     files::write_again(path_ + "-wal");
 }
 
-void sqlite_database::require_usable() const
+void sqlite_database::require_sound() const
 {
     if (!poisoned_)
         return;
     const std::lock_guard lock(failure_mutex_);
-    throw error(errc::io, "the store is out of use since " + failure_ +
-                              "; what was not written is known after it is opened again");
+    throw error(errc::io, "the store is out of use since " + failure_);
+}
+
+void sqlite_database::require_usable()
+{
+    if (!poisoned_ && !is_same_file())
+        poison_as_moved();
+    require_sound();
+}
+
+//! Whoever deletes the file, or puts another one in its place, leaves us with one that has no name: what we
+//! write there is gone when we close it. And a connection that is opened by name meets the successor,
+//! together with our log, which SQLite would take for the successor's.
+//!
+//! It is asked by name, and not by SQLITE_FCNTL_HAS_MOVED, which belongs to a connection and so to one
+//! thread.
+bool sqlite_database::is_same_file() const noexcept
+{
+    return is_in_memory() || files::identity_of(path_.c_str()) == file_;
+}
+
+void sqlite_database::poison_as_moved() noexcept
+{
+    const std::lock_guard lock(failure_mutex_);
+    if (poisoned_.exchange(true))
+        return;
+    try {
+        failure_ = detail::quoted(path_) +
+                   " was deleted or replaced while the store was open; put the right file there, without "
+                   "the '-wal' and '-shm' of another, and open the store again";
+    } catch (...) { // NOLINT(bugprone-empty-catch): out of memory; the flag is what counts
+    }
 }
 
 void sqlite_database::poison(const std::string& why) noexcept
@@ -97,7 +140,7 @@ void sqlite_database::poison(const std::string& why) noexcept
     const std::lock_guard lock(failure_mutex_);
     if (!poisoned_.exchange(true)) {
         try {
-            failure_ = why;
+            failure_ = why + "; what was not written is known after it is opened again";
         } catch (...) { // NOLINT(bugprone-empty-catch): out of memory; the flag is what counts
         }
     }
@@ -128,9 +171,10 @@ void sqlite_database::write(const storage::access& /*about*/,
                             const std::function<void(storage::tables&)>& body, const undone_callback& undone)
 {
     const std::lock_guard lock(writer_mutex_);
-    require_usable();
+    require_sound();
     try {
         transaction work(*writer_, "BEGIN IMMEDIATE");
+        require_usable(); // now: the file may have been replaced while this waited for others
         const auto version = writer_->number("PRAGMA data_version");
         if (std::exchange(seen_version_, version) != version)
             last_committed_ = 0; // someone else has written since, whatever becomes of this transaction
@@ -201,6 +245,7 @@ std::unique_ptr<connection> sqlite_database::take_reader()
     }
     auto reader = connect(path_, options_, role::reader);
     reader->run("PRAGMA query_only = ON");
+    require_usable(); // nothing was read from it yet: it may have opened a successor of our file
     return reader;
 }
 
@@ -242,6 +287,8 @@ void sqlite_database::write_log_back(int mode)
 
 void sqlite_database::checkpoint_log(int mode)
 {
+    if (!poisoned_ && !is_same_file())
+        poison_as_moved();
     if (poisoned_)
         return;
     const auto code = sqlite3_wal_checkpoint_v2(keeper_connection_->get(), nullptr, mode, nullptr, nullptr);
@@ -285,6 +332,7 @@ std::uint64_t sqlite_database::shrink()
 
 std::uint64_t sqlite_database::bytes()
 {
+    require_usable();
     if (!is_in_memory())
         return files::size_of(path_) + files::size_of(path_ + "-wal");
     const std::lock_guard lock(writer_mutex_);

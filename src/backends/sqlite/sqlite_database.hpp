@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../../storage/tables.hpp"
+#include "../files.hpp"
 #include "connection.hpp"
 
 #include <waymark/sqlite_store.hpp>
@@ -9,6 +10,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -35,8 +37,14 @@ public:
 
 private:
     bool is_in_memory() const noexcept { return path_.empty(); }
-    void require_usable() const;
+    //! @throws waymark::error `io` if a failure has put the store out of use.
+    void require_sound() const;
+    //! Also if the file is not the one that was opened. Costs a system call.
+    void require_usable();
+    bool is_same_file() const noexcept;
+    //! Nothing goes from now on.
     void poison(const std::string& why) noexcept;
+    void poison_as_moved() noexcept;
     void settle_log();
     void commit(transaction& work);
     void after_commit();
@@ -52,6 +60,7 @@ private:
     const std::string path_;
     const std::filesystem::path folder_; // here, since nothing may be allocated after a commit
     const sqlite_options options_;
+    std::optional<files::identity> file_; // what the writer has open; none for a database in memory
     std::size_t largest_value_ = 0;
     std::size_t page_bytes_ = 0;
     std::atomic<bool> agents_are_sound_ = false; // not known yet
@@ -67,7 +76,7 @@ private:
     std::vector<std::unique_ptr<connection>> idle_readers_;
 
     mutable std::mutex failure_mutex_;
-    std::string failure_; // why nothing goes any more; empty: all is well
+    std::string failure_; // why nothing goes any more, and what to do; empty: all is well
     std::atomic<bool> poisoned_ = false;
 
     std::size_t log_bytes_ = 0;                     // guarded by writer_mutex_
