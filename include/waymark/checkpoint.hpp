@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace waymark {
@@ -23,9 +24,12 @@ public:
     {
     }
 
-    const std::string& agent_id() const noexcept { return agent_id_; }
-    const std::string& scope() const noexcept { return scope_; }
-    const std::string& id() const noexcept { return id_; }
+    const std::string& agent_id() const& noexcept { return agent_id_; }
+    std::string agent_id() && { return std::move(agent_id_); }
+    const std::string& scope() const& noexcept { return scope_; }
+    std::string scope() && { return std::move(scope_); }
+    const std::string& id() const& noexcept { return id_; }
+    std::string id() && { return std::move(id_); }
 
     friend auto operator<=>(const checkpoint_key&, const checkpoint_key&) = default;
 
@@ -49,18 +53,27 @@ public:
     explicit checkpoint(std::string agent_id, waymark::conversation conversation = {},
                         std::int64_t iteration = 0);
 
-    const std::string& id() const noexcept { return key_.id(); }
-    const std::string& agent_id() const noexcept { return key_.agent_id(); }
-    const std::string& scope() const noexcept { return key_.scope(); }
-    const checkpoint_key& key() const noexcept { return key_; }
+    const std::string& id() const& noexcept { return key_.id(); }
+    std::string id() && { return std::move(key_).id(); }
+    const std::string& agent_id() const& noexcept { return key_.agent_id(); }
+    std::string agent_id() && { return std::move(key_).agent_id(); }
+    const std::string& scope() const& noexcept { return key_.scope(); }
+    std::string scope() && { return std::move(key_).scope(); }
+    const checkpoint_key& key() const& noexcept { return key_; }
+    checkpoint_key key() && { return std::move(key_); }
     //! The checkpoint that this one was made from. It may have been pruned since.
-    const std::optional<std::string>& parent_id() const noexcept { return parent_id_; }
+    const std::optional<std::string>& parent_id() const& noexcept { return parent_id_; }
+    std::optional<std::string> parent_id() && { return std::move(parent_id_); }
     //! A label with meaning ("task_started"), or empty. Many checkpoints may carry the same one.
-    const std::string& name() const noexcept { return name_; }
+    const std::string& name() const& noexcept { return name_; }
+    std::string name() && { return std::move(name_); }
     std::int64_t iteration() const noexcept { return iteration_; }
-    const waymark::conversation& conversation() const noexcept { return conversation_; }
-    const boost::json::object& state() const noexcept;
-    const boost::json::object& metadata() const noexcept { return metadata_; }
+    const waymark::conversation& conversation() const& noexcept { return conversation_; }
+    waymark::conversation conversation() && { return std::move(conversation_); }
+    const boost::json::object& state() const& noexcept;
+    boost::json::object state() && { return state(); }
+    const boost::json::object& metadata() const& noexcept { return metadata_; }
+    boost::json::object metadata() && { return std::move(metadata_); }
     //! For people. What is latest, `sequence()` decides.
     timestamp created_at() const noexcept { return created_at_; }
     //! The order within the agent, assigned by the store when it first commits the checkpoint; 0 before.
@@ -145,14 +158,21 @@ class checkpoint_header {
 public:
     explicit checkpoint_header(const checkpoint& from);
 
-    const std::string& id() const noexcept { return key_.id(); }
-    const std::string& agent_id() const noexcept { return key_.agent_id(); }
-    const std::string& scope() const noexcept { return key_.scope(); }
-    const checkpoint_key& key() const noexcept { return key_; }
-    const std::optional<std::string>& parent_id() const noexcept { return parent_id_; }
-    const std::string& name() const noexcept { return name_; }
+    const std::string& id() const& noexcept { return key_.id(); }
+    std::string id() && { return std::move(key_).id(); }
+    const std::string& agent_id() const& noexcept { return key_.agent_id(); }
+    std::string agent_id() && { return std::move(key_).agent_id(); }
+    const std::string& scope() const& noexcept { return key_.scope(); }
+    std::string scope() && { return std::move(key_).scope(); }
+    const checkpoint_key& key() const& noexcept { return key_; }
+    checkpoint_key key() && { return std::move(key_); }
+    const std::optional<std::string>& parent_id() const& noexcept { return parent_id_; }
+    std::optional<std::string> parent_id() && { return std::move(parent_id_); }
+    const std::string& name() const& noexcept { return name_; }
+    std::string name() && { return std::move(name_); }
     std::int64_t iteration() const noexcept { return iteration_; }
-    const boost::json::object& metadata() const noexcept { return metadata_; }
+    const boost::json::object& metadata() const& noexcept { return metadata_; }
+    boost::json::object metadata() && { return std::move(metadata_); }
     timestamp created_at() const noexcept { return created_at_; }
     std::int64_t sequence() const noexcept { return sequence_; }
     std::size_t message_count() const noexcept { return message_count_; }
@@ -165,7 +185,8 @@ public:
     std::uint64_t content_bytes() const noexcept { return content_bytes_; }
     //! Why this checkpoint cannot be loaded, or none. A list shows a damaged checkpoint, with what is still
     //! known of it; loading it is `errc::corrupt`.
-    const std::optional<std::string>& damage() const noexcept { return damage_; }
+    const std::optional<std::string>& damage() const& noexcept { return damage_; }
+    std::optional<std::string> damage() && { return std::move(damage_); }
 
     checkpoint_header& with_pinned(bool pinned) & noexcept;
     checkpoint_header&& with_pinned(bool pinned) && noexcept;

@@ -116,14 +116,17 @@ public:
     std::size_t size() const noexcept;
     bool empty() const noexcept { return tip_.get() == nullptr; }
     //! @pre `index < size()`
-    const message& operator[](std::size_t index) const noexcept;
+    const message& operator[](std::size_t index) const& noexcept;
+    message operator[](std::size_t index) && noexcept { return (*this)[index]; }
     //! The newest message. @pre not empty
-    const message& back() const noexcept;
+    const message& back() const& noexcept;
+    message back() && noexcept { return back(); }
     const_iterator begin() const noexcept { return {tip_.get(), 0}; }
     const_iterator end() const noexcept { return {nullptr, size()}; }
 
     std::uint64_t max_tokens() const noexcept { return max_tokens_; }
-    const boost::json::object& extra() const noexcept;
+    const boost::json::object& extra() const& noexcept;
+    boost::json::object extra() && { return extra(); }
     //! Of all messages together, O(1).
     std::uint64_t estimated_tokens() const noexcept;
     //! The payload of all messages together, O(1).

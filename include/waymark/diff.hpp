@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace waymark {
@@ -20,11 +21,14 @@ public:
     }
 
     //! A JSON pointer (RFC 6901): "/files/main.cpp". Objects are looked into, arrays are compared whole.
-    const std::string& path() const noexcept { return path_; }
+    const std::string& path() const& noexcept { return path_; }
+    std::string path() && { return std::move(path_); }
     //! None: the member was added.
-    const std::optional<boost::json::value>& before() const noexcept { return before_; }
+    const std::optional<boost::json::value>& before() const& noexcept { return before_; }
+    std::optional<boost::json::value> before() && { return std::move(before_); }
     //! None: the member was removed.
-    const std::optional<boost::json::value>& after() const noexcept { return after_; }
+    const std::optional<boost::json::value>& after() const& noexcept { return after_; }
+    std::optional<boost::json::value> after() && { return std::move(after_); }
 
 private:
     std::string path_;
@@ -39,13 +43,17 @@ public:
     checkpoint_diff(const checkpoint& from, const checkpoint& to);
 
     //! Messages that only `to` has, in its order. One that moved is both removed and added.
-    const std::vector<message>& messages_added() const noexcept { return added_; }
+    const std::vector<message>& messages_added() const& noexcept { return added_; }
+    std::vector<message> messages_added() && { return std::move(added_); }
     //! Messages that only `from` has, in its order.
-    const std::vector<message>& messages_removed() const noexcept { return removed_; }
+    const std::vector<message>& messages_removed() const& noexcept { return removed_; }
+    std::vector<message> messages_removed() && { return std::move(removed_); }
     //! How many messages both have.
     std::size_t messages_shared() const noexcept { return shared_; }
-    const std::vector<member_change>& state_changes() const noexcept { return state_; }
-    const std::vector<member_change>& metadata_changes() const noexcept { return metadata_; }
+    const std::vector<member_change>& state_changes() const& noexcept { return state_; }
+    std::vector<member_change> state_changes() && { return std::move(state_); }
+    const std::vector<member_change>& metadata_changes() const& noexcept { return metadata_; }
+    std::vector<member_change> metadata_changes() && { return std::move(metadata_); }
 
     //! True when messages, state and metadata are the same.
     bool empty() const noexcept

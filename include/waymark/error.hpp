@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 namespace waymark {
 
@@ -43,7 +44,8 @@ public:
     explicit diagnostics(std::string message) : message_(std::move(message)) {}
 
     //! A sentence for people and logs; empty after a success. Look at the error code to tell the two apart.
-    const std::string& message() const noexcept { return message_; }
+    const std::string& message() const& noexcept { return message_; }
+    std::string message() && { return std::move(message_); }
     bool empty() const noexcept { return message_.empty(); }
     void clear() noexcept { message_.clear(); }
 
@@ -58,7 +60,8 @@ public:
     error(std::error_code code, std::string details);
 
     //! The details without the category's general remedy.
-    const diagnostics& details() const noexcept { return details_; }
+    const diagnostics& details() const& noexcept { return details_; }
+    diagnostics details() && { return std::move(details_); }
 
 private:
     diagnostics details_;

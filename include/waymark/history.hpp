@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace waymark {
@@ -27,7 +28,8 @@ public:
     history& operator=(history&&) = default;
 
     //! Oldest first.
-    const std::vector<checkpoint_header>& checkpoints() const noexcept { return checkpoints_; }
+    const std::vector<checkpoint_header>& checkpoints() const& noexcept { return checkpoints_; }
+    std::vector<checkpoint_header> checkpoints() && { return std::move(checkpoints_); }
     std::size_t size() const noexcept { return checkpoints_.size(); }
     bool empty() const noexcept { return checkpoints_.empty(); }
 
@@ -37,14 +39,19 @@ public:
     const checkpoint_header* head() const noexcept;
     //! What this one was made from; null for a root, and for an id that is not there.
     const checkpoint_header* parent(std::string_view id) const;
-    //! What was made from this one, oldest first.
-    std::vector<const checkpoint_header*> children(std::string_view id) const;
+    //! What was made from this one, oldest first. Not of a temporary, which the pointers would outlive; nor
+    //! are the three below.
+    std::vector<const checkpoint_header*> children(std::string_view id) const&;
+    std::vector<const checkpoint_header*> children(std::string_view id) const&& = delete;
     //! Those without a parent, oldest first.
-    std::vector<const checkpoint_header*> roots() const;
+    std::vector<const checkpoint_header*> roots() const&;
+    std::vector<const checkpoint_header*> roots() const&& = delete;
     //! The ends of the branches: those that nothing was made from, newest first.
-    std::vector<const checkpoint_header*> branches() const;
+    std::vector<const checkpoint_header*> branches() const&;
+    std::vector<const checkpoint_header*> branches() const&& = delete;
     //! From the root to this one; empty for an id that is not there.
-    std::vector<const checkpoint_header*> path_to(std::string_view id) const;
+    std::vector<const checkpoint_header*> path_to(std::string_view id) const&;
+    std::vector<const checkpoint_header*> path_to(std::string_view id) const&& = delete;
 
     //! A drawing for people and logs, a line for each checkpoint. The way to the head runs straight down;
     //! what was left behind stands beside it.

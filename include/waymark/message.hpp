@@ -11,6 +11,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace waymark {
@@ -51,12 +52,16 @@ public:
     //! @throws waymark::error `invalid_argument`: invalid UTF-8, NaN, an infinity.
     tool_call(std::string id, std::string name, json_input arguments = boost::json::object{});
 
-    const std::string& id() const noexcept { return id_; }
-    const std::string& name() const noexcept { return name_; }
+    const std::string& id() const& noexcept { return id_; }
+    std::string id() && { return std::move(id_); }
+    const std::string& name() const& noexcept { return name_; }
+    std::string name() && { return std::move(name_); }
     //! Any JSON: most APIs give an object, some a string that holds JSON.
-    const boost::json::value& arguments() const noexcept { return arguments_; }
+    const boost::json::value& arguments() const& noexcept { return arguments_; }
+    boost::json::value arguments() && { return std::move(arguments_); }
     //! Members that are not modelled here, kept and written back.
-    const boost::json::object& extra() const noexcept { return extra_; }
+    const boost::json::object& extra() const& noexcept { return extra_; }
+    boost::json::object extra() && { return std::move(extra_); }
 
     tool_call& with_extra(std::string_view key, json_input value) &;
     tool_call&& with_extra(std::string_view key, json_input value) &&;
@@ -84,18 +89,23 @@ public:
     static message tool_result(std::string tool_call_id, std::string text);
 
     //! A random UUID unless given.
-    const std::string& id() const noexcept;
+    const std::string& id() const& noexcept;
+    std::string id() && { return id(); }
     waymark::role role() const noexcept;
-    const std::string& content() const noexcept;
-    const std::vector<tool_call>& tool_calls() const noexcept;
+    const std::string& content() const& noexcept;
+    std::string content() && { return content(); }
+    const std::vector<tool_call>& tool_calls() const& noexcept;
+    std::vector<tool_call> tool_calls() && { return tool_calls(); }
     //! The call that a tool result answers; empty for other messages.
-    const std::string& tool_call_id() const noexcept;
+    const std::string& tool_call_id() const& noexcept;
+    std::string tool_call_id() && { return tool_call_id(); }
     waymark::timestamp timestamp() const noexcept;
 
     //! Members that are not modelled here, kept and written back. A modelled member that was read in another
     //! shape is kept here too, and wins when writing: `content` as a list of parts (`content()` is their
     //! text), OpenAI's form of tool calls (`tool_calls()` has them), a role of tomorrow.
-    const boost::json::object& extra() const noexcept;
+    const boost::json::object& extra() const& noexcept;
+    boost::json::object extra() && { return extra(); }
 
     message& with_id(std::string id) &;
     message&& with_id(std::string id) &&;

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace waymark {
@@ -54,18 +55,23 @@ public:
     explicit operator bool() const noexcept { return checkpoint_.has_value(); }
     bool has_value() const noexcept { return checkpoint_.has_value(); }
     //! @pre it has a value
-    const checkpoint& operator*() const noexcept { return *checkpoint_; }
+    const checkpoint& operator*() const& noexcept { return *checkpoint_; }
+    checkpoint operator*() && { return *std::move(checkpoint_); }
     const checkpoint* operator->() const noexcept { return &*checkpoint_; }
     //! @throws std::bad_optional_access if it has none.
-    const checkpoint& value() const { return checkpoint_.value(); }
+    const checkpoint& value() const& { return checkpoint_.value(); }
+    checkpoint value() && { return std::move(checkpoint_).value(); }
 
     //! The tool calls that had no result when the checkpoint was saved; with `repair` they have one now.
-    const std::vector<tool_call>& unanswered_tool_calls() const noexcept { return unanswered_; }
+    const std::vector<tool_call>& unanswered_tool_calls() const& noexcept { return unanswered_; }
+    std::vector<tool_call> unanswered_tool_calls() && { return std::move(unanswered_); }
     //! Why this is not the head: what was wrong with that. None if it is; not none only with `fall_back`.
-    const std::optional<std::string>& damage() const noexcept { return damage_; }
+    const std::optional<std::string>& damage() const& noexcept { return damage_; }
+    std::optional<std::string> damage() && { return std::move(damage_); }
     //! Newer checkpoints that are damaged and were passed over, newest first; their `damage()` says how. One
     //! that vanished altogether is not among them.
-    const std::vector<checkpoint_header>& passed_over() const noexcept { return passed_over_; }
+    const std::vector<checkpoint_header>& passed_over() const& noexcept { return passed_over_; }
+    std::vector<checkpoint_header> passed_over() && { return std::move(passed_over_); }
 
 private:
     std::optional<checkpoint> checkpoint_;

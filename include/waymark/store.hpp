@@ -14,6 +14,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace waymark {
@@ -85,17 +86,24 @@ public:
     outcome(Value value) : value_(std::move(value)) {}
     outcome(const error& failure) : code_(failure.code()), details_(failure.details()) {}
 
-    const std::error_code& code() const noexcept { return code_; }
-    const diagnostics& details() const noexcept { return details_; }
+    std::error_code code() const noexcept { return code_; }
+    const diagnostics& details() const& noexcept { return details_; }
+    diagnostics details() && { return std::move(details_); }
     //! What is there by default after a failure.
-    const Value& value() const noexcept { return value_; }
+    const Value& value() const& noexcept { return value_; }
+    Value value() && { return std::move(value_); }
 
     //! @throws waymark::error if this is a failure.
-    const Value& value_or_throw() const
+    const Value& value_or_throw() const&
     {
         if (code_)
             throw error(code_, details_.message());
         return value_;
+    }
+    Value value_or_throw() &&
+    {
+        value_or_throw();
+        return std::move(value_);
     }
 
 private:
@@ -161,7 +169,8 @@ public:
     }
 
     //! By scope, oldest first.
-    const std::vector<checkpoint_key>& removed() const noexcept { return removed_; }
+    const std::vector<checkpoint_key>& removed() const& noexcept { return removed_; }
+    std::vector<checkpoint_key> removed() && { return std::move(removed_); }
     std::size_t count() const noexcept { return removed_.size(); }
     //! What became free. What a remaining checkpoint shares with them did not.
     std::uint64_t bytes() const noexcept { return bytes_; }
@@ -194,7 +203,8 @@ public:
     }
 
     std::uint64_t checked() const noexcept { return checked_; }
-    const std::vector<damage>& damages() const noexcept { return damages_; }
+    const std::vector<damage>& damages() const& noexcept { return damages_; }
+    std::vector<damage> damages() && { return std::move(damages_); }
     bool ok() const noexcept { return damages_.empty(); }
 
 private:

@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 
 namespace waymark {
 
@@ -23,10 +24,13 @@ public:
 
     std::uint64_t checkpoints() const noexcept { return checkpoints_; }
     //! How many checkpoints carry each name. Those without a name are not in it.
-    const std::map<std::string, std::uint64_t>& names() const noexcept { return names_; }
+    const std::map<std::string, std::uint64_t>& names() const& noexcept { return names_; }
+    std::map<std::string, std::uint64_t> names() && { return std::move(names_); }
     std::size_t unique_names() const noexcept { return names_.size(); }
-    const std::optional<checkpoint_header>& first() const noexcept { return first_; }
-    const std::optional<checkpoint_header>& last() const noexcept { return last_; }
+    const std::optional<checkpoint_header>& first() const& noexcept { return first_; }
+    std::optional<checkpoint_header> first() && { return std::move(first_); }
+    const std::optional<checkpoint_header>& last() const& noexcept { return last_; }
+    std::optional<checkpoint_header> last() && { return std::move(last_); }
     //! Between the first and the last, by their clocks.
     std::chrono::microseconds duration() const noexcept;
     //! What the agent's checkpoints take, all scopes together: they share what they have in common.

@@ -86,13 +86,13 @@ std::vector<const checkpoint_header*> history::pointers(const std::vector<std::s
     return result;
 }
 
-std::vector<const checkpoint_header*> history::children(std::string_view id) const
+std::vector<const checkpoint_header*> history::children(std::string_view id) const&
 {
     const auto index = index_of(id);
     return index == none ? std::vector<const checkpoint_header*>() : pointers(children_[index]);
 }
 
-std::vector<const checkpoint_header*> history::roots() const
+std::vector<const checkpoint_header*> history::roots() const&
 {
     std::vector<std::size_t> found;
     for (std::size_t i = 0; i < parent_.size(); ++i)
@@ -101,7 +101,7 @@ std::vector<const checkpoint_header*> history::roots() const
     return pointers(found);
 }
 
-std::vector<const checkpoint_header*> history::branches() const
+std::vector<const checkpoint_header*> history::branches() const&
 {
     std::vector<std::size_t> found;
     for (auto i = children_.size(); i-- > 0;)
@@ -110,7 +110,7 @@ std::vector<const checkpoint_header*> history::branches() const
     return pointers(found);
 }
 
-std::vector<const checkpoint_header*> history::path_to(std::string_view id) const
+std::vector<const checkpoint_header*> history::path_to(std::string_view id) const&
 {
     std::vector<std::size_t> path;
     for (auto index = index_of(id); index != none; index = parent_[index])

@@ -34,7 +34,7 @@ checkpoint::checkpoint(std::string agent_id, waymark::conversation conversation,
 {
 }
 
-const json::object& checkpoint::state() const noexcept
+const json::object& checkpoint::state() const& noexcept
 {
     static const json::object empty;
     return state_ == nullptr ? empty : state_->object;

@@ -165,19 +165,19 @@ std::size_t conversation::size() const noexcept
     return length_of(tip_.get());
 }
 
-const message& conversation::operator[](std::size_t index) const noexcept
+const message& conversation::operator[](std::size_t index) const& noexcept
 {
     assert(index < size());
     return node_at(tip_.get(), index)->value;
 }
 
-const message& conversation::back() const noexcept
+const message& conversation::back() const& noexcept
 {
     assert(!empty());
     return tip_.get()->value;
 }
 
-const json::object& conversation::extra() const noexcept
+const json::object& conversation::extra() const& noexcept
 {
     static const json::object none;
     return extra_ == nullptr ? none : *extra_;

@@ -227,7 +227,7 @@ message message::tool_result(std::string tool_call_id, std::string text)
     return make(std::move(fields));
 }
 
-const std::string& message::id() const noexcept
+const std::string& message::id() const& noexcept
 {
     return data_->id;
 }
@@ -237,17 +237,17 @@ role message::role() const noexcept
     return data_->role;
 }
 
-const std::string& message::content() const noexcept
+const std::string& message::content() const& noexcept
 {
     return data_->content;
 }
 
-const std::vector<tool_call>& message::tool_calls() const noexcept
+const std::vector<tool_call>& message::tool_calls() const& noexcept
 {
     return data_->tool_calls;
 }
 
-const std::string& message::tool_call_id() const noexcept
+const std::string& message::tool_call_id() const& noexcept
 {
     return data_->tool_call_id;
 }
@@ -257,7 +257,7 @@ timestamp message::timestamp() const noexcept
     return data_->timestamp;
 }
 
-const json::object& message::extra() const noexcept
+const json::object& message::extra() const& noexcept
 {
     return data_->extra;
 }
