@@ -41,7 +41,8 @@ public:
     {
     }
 
-    const checkpoint_header& header() const noexcept { return header_; }
+    const checkpoint_header& header() const& noexcept { return header_; }
+    checkpoint_header header() && { return std::move(header_); }
     //! What it added to the store.
     std::uint64_t bytes_written() const noexcept { return receipt_.bytes_written(); }
     //! From the hand-over to the store until it was durable.

@@ -30,9 +30,13 @@ namespace waymark {
 //! comments say what is particular to them.
 //!
 //! @par Executor and thread safety
-//! A session belongs to one executor. Hooks run there, one at a time (on a strand over it, so that it may
-//! have several threads). All member functions may be called from several threads at once, except the
-//! destructor, moving and assignment. Several sessions on one store run in parallel, whatever their agents.
+//! A session belongs to one executor. Hooks run there, one at a time, also where it has several threads. All
+//! member functions may be called from several threads at once, except the destructor, moving and
+//! assignment. Several sessions on one store run in parallel, whatever their agents.
+//!
+//! @par Memory
+//! An operation that finds no memory when its turn has come completes with `std::errc::not_enough_memory`,
+//! and has changed nothing; the session goes on. Without memory to start with, its function throws.
 //!
 //! @par Order
 //! Functions that save or move the session's place (`async_resume`, `async_notify`, `async_checkpoint`,

@@ -15,26 +15,48 @@
 
 namespace waymark::detail {
 
+namespace {
+
+//! An error without its details is still an error; without memory there is no other.
+template <class Text>
+void set_if_possible(std::string& details, const Text& text) noexcept
+{
+    try {
+        details = text;
+    } catch (const std::bad_alloc&) {
+        details.clear();
+    }
+}
+
+} // namespace
+
 std::error_code current_failure(job::kind what, std::string& details) noexcept
 {
     std::error_code code = errc::io;
     try {
         throw;
     } catch (const error& failure) {
-        details = failure.details().message();
+        set_if_possible(details, failure.details().message());
         return failure.code();
     } catch (const std::system_error& failure) {
-        details = failure.what();
+        set_if_possible(details, failure.what());
         code = failure.code();
     } catch (const std::bad_alloc&) {
-        details = "the store ran out of memory";
+        set_if_possible(details, "memory ran out");
         code = std::make_error_code(std::errc::not_enough_memory);
     } catch (const std::exception& failure) {
-        details = failure.what();
+        set_if_possible(details, failure.what());
     } catch (...) {
-        details = "the store threw something that is no exception";
+        set_if_possible(details, "the store threw something that is no exception");
     }
     return what == job::kind::read ? code : make_error_code(errc::outcome_unknown);
+}
+
+std::string why_aborted() noexcept
+{
+    std::string details;
+    set_if_possible(details, "it was cancelled, or its store or session destroyed, before it began");
+    return details;
 }
 
 void mark_loaded(const checkpoint& loaded, std::uint64_t place) noexcept
@@ -218,8 +240,11 @@ void engine::impl::carry_out(const std::vector<job*>& batch) noexcept
 void engine::impl::commit(const std::vector<job*>& batch) noexcept
 {
     const auto fail_all = [&](std::error_code code, const std::string& details) {
-        for (auto* entry : batch)
-            entry->fail(code, details);
+        for (auto* entry : batch) {
+            std::string own;
+            set_if_possible(own, details);
+            entry->fail(code, std::move(own));
+        }
     };
     std::vector<save_request> requests;
     try {
@@ -245,7 +270,7 @@ void engine::impl::commit(const std::vector<job*>& batch) noexcept
     for (std::size_t i = 0; i < batch.size(); ++i) {
         auto& entry = static_cast<save_job&>(*batch[i]);
         if (outcomes[i].code()) {
-            entry.fail(outcomes[i].code(), outcomes[i].details().message());
+            entry.fail(outcomes[i].code(), std::move(outcomes[i]).details().message());
             continue;
         }
         mark_stored(requests[i].checkpoint().conversation(), place);
@@ -358,11 +383,8 @@ void engine::submit(job& submitted) noexcept
             details = describe(queue.figures());
         } else
             impl_->wake_lanes();
-    } catch (const error& failure) {
-        refusal = failure.code();
-        details = failure.details().message();
-    } catch (const std::bad_alloc&) {
-        refusal = std::make_error_code(std::errc::not_enough_memory);
+    } catch (...) {
+        refusal = current_failure(job::kind::read, details); // nothing was queued
     }
     if (!refusal)
         return; // the job may be gone by now

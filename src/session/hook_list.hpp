@@ -47,17 +47,14 @@ public:
         return find(number) != hooks_.end();
     }
 
-    //! Calls `visit` with each hook that is connected when its turn comes. Hooks may connect and disconnect.
+    //! Calls `visit` with each hook that is connected now and still is when its turn comes, until one returns
+    //! false. Hooks may connect and disconnect. Needs no memory.
     template <class Visit>
     void for_each(Visit visit) const
     {
-        std::vector<entry> now;
-        {
-            const std::lock_guard lock(mutex_);
-            now = hooks_;
-        }
-        for (const auto& [number, function] : now)
-            if (contains(number) && !visit(*function))
+        const auto last = last_number();
+        for (entry next{0, nullptr}; (next = first_after(next.first)).second && next.first <= last;)
+            if (!visit(*next.second))
                 return;
     }
 
@@ -70,6 +67,20 @@ public:
 
 private:
     using entry = std::pair<std::uint64_t, std::shared_ptr<const hook>>;
+
+    std::uint64_t last_number() const noexcept
+    {
+        const std::lock_guard lock(mutex_);
+        return last_;
+    }
+    //! In the order of their numbers, which is that of `hooks_`.
+    entry first_after(std::uint64_t number) const noexcept
+    {
+        const std::lock_guard lock(mutex_);
+        const auto found = std::find_if(hooks_.begin(), hooks_.end(),
+                                        [number](const entry& one) { return one.first > number; });
+        return found == hooks_.end() ? entry{} : *found;
+    }
 
     template <class Self>
     static auto find_in(Self& hooks, std::uint64_t number) noexcept

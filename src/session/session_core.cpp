@@ -4,7 +4,8 @@
 
 #include <waymark/detail/session_core.hpp>
 
-#include <algorithm>
+#include <new>
+#include <utility>
 
 namespace waymark::detail {
 
@@ -31,7 +32,7 @@ std::optional<checkpoint_header> head_of(store& from, const std::string& agent_i
     return newest.empty() ? std::nullopt : std::optional(std::move(newest.front()));
 }
 
-std::string what_was_thrown() noexcept
+std::string what_was_thrown()
 {
     try {
         throw;
@@ -39,6 +40,17 @@ std::string what_was_thrown() noexcept
         return thrown.what();
     } catch (...) {
         return "something that is no exception";
+    }
+}
+
+//! A sentence for people, or nothing if there is no memory for it.
+template <class Write>
+std::string if_memory_allows(Write write) noexcept
+{
+    try {
+        return write();
+    } catch (...) {
+        return {};
     }
 }
 
@@ -96,6 +108,18 @@ session_position session_core::position() const
     return position_;
 }
 
+bool session_core::is_in_doubt() const noexcept
+{
+    const std::lock_guard lock(mutex_);
+    return doubtful_save_.has_value();
+}
+
+std::string session_core::doubtful_save() const
+{
+    const std::lock_guard lock(mutex_);
+    return doubtful_save_.value();
+}
+
 void session_core::move_to(session_position next)
 {
     const std::lock_guard lock(mutex_);
@@ -116,8 +140,12 @@ void session_core::submit(session_task& submitted) noexcept
     try {
         if (!submitted.is_wanted(*this))
             return submitted.complete();
+    } catch (const std::bad_alloc&) {
+        submitted.fail(std::make_error_code(std::errc::not_enough_memory), {});
+        return submitted.complete();
     } catch (...) {
-        submitted.fail(errc::callback_threw, "the strategy threw: " + what_was_thrown());
+        submitted.fail(errc::callback_threw,
+                       if_memory_allows([] { return "the strategy threw: " + what_was_thrown(); }));
         return submitted.complete();
     }
     bool queued = false;
@@ -125,14 +153,17 @@ void session_core::submit(session_task& submitted) noexcept
     {
         const std::lock_guard lock(mutex_);
         if (closed_)
-            submitted.fail(errc::closed, "the session was destroyed");
+            submitted.fail(errc::closed,
+                           if_memory_allows([] { return std::string("the session was destroyed"); }));
         else if (queue_.size() >= options_.max_pending())
-            submitted.fail(errc::overloaded, std::to_string(queue_.size()) +
-                                                 " operations wait in the session of agent " +
-                                                 detail::quoted(agent_id_) +
-                                                 "; await them, or raise session_options::with_max_pending");
+            submitted.fail(errc::overloaded, if_memory_allows([this] {
+                               return std::to_string(queue_.size()) +
+                                      " operations wait in the session of agent " +
+                                      detail::quoted(agent_id_) +
+                                      "; await them, or raise session_options::with_max_pending";
+                           }));
         else {
-            queue_.push_back(&submitted);
+            queue_.push(submitted);
             queued = true;
             idle = !std::exchange(busy_, true);
         }
@@ -141,7 +172,7 @@ void session_core::submit(session_task& submitted) noexcept
     if (!queued)
         submitted.complete();
     else if (idle)
-        link_->post([self = shared_from_this()] { self->pump(); });
+        link_->wake(shared_from_this());
 }
 
 void session_core::cancel(std::uint64_t ticket) noexcept
@@ -149,30 +180,26 @@ void session_core::cancel(std::uint64_t ticket) noexcept
     session_task* found = nullptr;
     {
         const std::lock_guard lock(mutex_);
-        const auto where = std::find_if(queue_.begin(), queue_.end(), [ticket](const session_task* task) {
-            return task->ticket == ticket;
-        });
-        if (where == queue_.end())
-            return; // it has begun, and ends with its outcome
-        found = *where;
-        queue_.erase(where);
+        found = queue_.remove(ticket);
     }
+    if (found == nullptr)
+        return; // it has begun, and ends with its outcome
     found->abort();
     found->complete();
 }
 
 void session_core::close() noexcept
 {
-    std::deque<session_task*> left;
+    task_queue left;
     {
         const std::lock_guard lock(mutex_);
         closed_ = true;
-        left.swap(queue_);
+        left = std::exchange(queue_, {});
     }
     before_save_->clear();
     on_checkpoint_->clear();
     on_error_->clear();
-    for (auto* task : left) {
+    while (auto* task = left.pop()) {
         task->abort();
         task->complete();
     }
@@ -183,89 +210,87 @@ void session_core::pump() noexcept
     session_task* next = nullptr;
     {
         const std::lock_guard lock(mutex_);
-        if (queue_.empty()) {
+        next = queue_.pop();
+        if (next == nullptr) {
             busy_ = false;
             return;
         }
-        next = queue_.front();
-        queue_.pop_front();
     }
     settle_position(*next);
 }
 
 void session_core::begin(session_task& task) noexcept
 {
-    try {
-        task.begin(shared_from_this());
-    } catch (...) {
-        std::string details;
-        const auto code = current_failure(job::kind::read, details);
-        task.fail(code, std::move(details));
-        finish(task);
-    }
+    attempt(task, [&] { task.begin(shared_from_this()); });
 }
 
-std::shared_ptr<session_core::owned_task> session_core::own(session_task& task)
+void session_core::end_with_current_failure(session_task& task) noexcept
 {
-    return std::make_shared<owned_task>(shared_from_this(), task);
+    std::string details;
+    const auto code = current_failure(job::kind::read, details);
+    task.fail(code, std::move(details));
+    finish(task);
 }
 
 void session_core::finish(session_task& task) noexcept
 {
     // In a turn of its own: whoever is called meanwhile, a hook say, only finds a queue to stand in.
-    link_->post([self = shared_from_this()] { self->pump(); });
+    link_->wake(shared_from_this());
     task.complete();
 }
 
 // Saves
 
 void session_core::save(session_task& task, checkpoint draft, const std::optional<std::string>& parent,
-                        const when_ended& done)
+                        const when_ended& done) noexcept
 {
+    save_end end;
     try {
-        begin_save(task, std::move(draft), parent, done);
+        if (begin_save(task, std::move(draft), parent, done, end))
+            return;
     } catch (...) {
-        save_end end;
         end.code = current_failure(job::kind::read, end.details);
-        end_save(task, std::move(end), done);
     }
+    end_save(task, std::move(end), done);
 }
 
 //! After a save with an unknown outcome, looks what became of it before anything else is begun.
 void session_core::settle_position(session_task& next) noexcept
 {
-    std::optional<std::string> doubtful;
-    {
-        const std::lock_guard lock(mutex_);
-        doubtful = doubtful_save_;
-    }
-    if (!doubtful)
+    if (!is_in_doubt())
         return begin(next);
-    const auto found = std::make_shared<std::optional<checkpoint>>();
-    link_->call(
-        job::kind::read, agent_id_,
-        [this, self = shared_from_this(), found, doubtful](store& from) {
-            *found = from.load(agent_id_, options_.scope(), *doubtful);
-            return std::nullopt;
-        },
-        [this, owned = own(next), found](std::error_code code, const std::string& details) {
-            auto& task = owned->take();
-            if (code) {
-                task.fail(code, "what became of the save before is not known: " + details);
-                return finish(task);
-            }
-            {
-                const std::lock_guard lock(mutex_);
-                if (*found)
-                    position_ = {(*found)->id(), (*found)->id(), (*found)->sequence(), (*found)->parent_id()};
-                doubtful_save_.reset();
-            }
-            begin(task);
+    attempt(next, [&] {
+        hand_over(next, [&](const std::shared_ptr<owned_task>& owned) {
+            const auto found = std::make_shared<std::optional<session_position>>();
+            link_->call(
+                job::kind::read, agent_id_,
+                [this, self = shared_from_this(), found, doubtful = doubtful_save()](store& from) {
+                    if (const auto loaded = from.load(agent_id_, options_.scope(), doubtful))
+                        *found = {loaded->id(), loaded->id(), loaded->sequence(), loaded->parent_id()};
+                    return std::nullopt;
+                },
+                [this, owned, found](std::error_code code, const std::string& details) {
+                    auto& task = owned->take();
+                    if (code) {
+                        task.fail(code, if_memory_allows([&] {
+                                      return "what became of the save before is not known: " + details;
+                                  }));
+                        return finish(task);
+                    }
+                    {
+                        const std::lock_guard lock(mutex_);
+                        if (*found)
+                            position_ = std::move(**found);
+                        doubtful_save_.reset();
+                    }
+                    begin(task);
+                });
         });
+    });
 }
 
-void session_core::begin_save(session_task& task, checkpoint draft, const std::optional<std::string>& parent,
-                              const when_ended& done)
+bool session_core::begin_save(session_task& task, checkpoint draft, const std::optional<std::string>& parent,
+                              const when_ended& done, save_end& end)
 {
     const auto from = position();
     // What comes from elsewhere is not taken for the session's own.
@@ -285,12 +310,9 @@ void session_core::begin_save(session_task& task, checkpoint draft, const std::o
                                          : from.parent);
     };
     frame(draft);
-    std::string veto;
-    if (!ask_hooks(draft, veto)) {
-        save_end end;
+    if (!ask_hooks(draft, end.details)) {
         end.vetoed = true;
-        end.details = std::move(veto);
-        return end_save(task, std::move(end), done);
+        return false;
     }
     frame(draft); // whatever the hooks did to it
     if (!options_.writer().empty())
@@ -299,15 +321,19 @@ void session_core::begin_save(session_task& task, checkpoint draft, const std::o
     conditions.create_only(); // a session adds to its history, and never changes it
     if (options_.is_exclusive())
         conditions.expect_head(from.head);
-    link_->save({draft, std::move(conditions)},
-                [this, owned = own(task), draft, done](std::error_code code, const std::string& details,
-                                                       const save_receipt& receipt) {
-                    save_end end;
-                    end.code = code;
-                    end.details = details;
-                    end.receipt = receipt;
-                    saved(owned->take(), draft, std::move(end), done);
-                });
+    hand_over(task, [&](const std::shared_ptr<owned_task>& owned) {
+        const auto prepared = std::make_shared<prepared_save>(draft);
+        link_->save({std::move(draft), std::move(conditions)},
+                    [this, owned, prepared, done](std::error_code code, std::string details,
+                                                  const save_receipt& receipt) {
+                        save_end ended;
+                        ended.code = code;
+                        ended.details = std::move(details);
+                        ended.receipt = receipt;
+                        saved(owned->take(), *prepared, std::move(ended), done);
+                    });
+    });
+    return true;
 }
 
 bool session_core::ask_hooks(checkpoint& draft, std::string& veto)
@@ -332,62 +358,84 @@ bool session_core::ask_hooks(checkpoint& draft, std::string& veto)
     return go_on;
 }
 
-void session_core::saved(session_task& task, const checkpoint& draft, save_end end, const when_ended& done)
+void session_core::saved(session_task& task, prepared_save& prepared, save_end end,
+                         const when_ended& done) noexcept
 {
     if (end.code == errc::conflict && options_.is_exclusive())
         return explain_conflict(task, std::move(end), done);
     {
         const std::lock_guard lock(mutex_);
         if (end.code == errc::outcome_unknown)
-            doubtful_save_ = draft.id();
+            doubtful_save_ = std::move(prepared.doubtful);
         if (!end.code) {
-            end.saved = draft;
-            end.saved->with_sequence(end.receipt.sequence());
+            const auto sequence = end.receipt.sequence();
+            const auto bytes = end.receipt.bytes_written();
+            end.saved = std::move(prepared.saved).with_sequence(sequence);
+            end.header = std::move(prepared.header).with_sequence(sequence).with_stored_bytes(bytes);
             // A repetition of an earlier save moves nothing.
-            if (end.receipt.bytes_written() > 0 || end.receipt.sequence() > position_.sequence)
-                position_ = {draft.id(), draft.id(), end.receipt.sequence(), draft.parent_id()};
+            if (bytes > 0 || sequence > position_.sequence) {
+                prepared.position.sequence = sequence;
+                position_ = std::move(prepared.position);
+            }
         }
     }
     end_save(task, std::move(end), done);
 }
 
 //! Says who moved the head.
-void session_core::explain_conflict(session_task& task, save_end end, const when_ended& done)
+void session_core::explain_conflict(session_task& task, save_end end, const when_ended& done) noexcept
 {
-    const auto head = std::make_shared<std::optional<checkpoint_header>>();
-    const auto ended = std::make_shared<save_end>(std::move(end));
-    link_->call(
-        job::kind::read, agent_id_,
-        [this, self = shared_from_this(), head](store& from) {
-            *head = head_of(from, agent_id_, options_.scope());
-            return std::nullopt;
-        },
-        [this, owned = own(task), head, ended, done](std::error_code code, const std::string&) {
-            const auto expected = position().head;
-            const auto found = *head ? std::optional((*head)->id()) : std::nullopt;
-            if (!code && found != expected)
-                ended->details = "another writer moved the head of agent " + detail::quoted(agent_id_) +
-                                 ": it is " + (*head ? describe(**head) : "gone") +
-                                 ", and this session went on from " +
-                                 (expected ? detail::quoted(*expected) : "nothing") +
-                                 "; async_resume() loads what is there now";
-            end_save(owned->take(), std::move(*ended), done);
+    std::shared_ptr<save_end> ended;
+    try {
+        ended = std::make_shared<save_end>(std::move(end));
+        const auto head = std::make_shared<std::optional<checkpoint_header>>();
+        hand_over(task, [&](const std::shared_ptr<owned_task>& owned) {
+            link_->call(
+                job::kind::read, agent_id_,
+                [this, self = shared_from_this(), head](store& from) {
+                    *head = head_of(from, agent_id_, options_.scope());
+                    return std::nullopt;
+                },
+                [this, owned, head, ended, done](std::error_code code, const std::string&) {
+                    try {
+                        if (!code)
+                            add_explanation(*head, *ended);
+                    } catch (...) { // NOLINT(bugprone-empty-catch): it is a conflict without it, too
+                    }
+                    end_save(owned->take(), std::move(*ended), done);
+                });
         });
+    } catch (...) { // it stays a conflict, without the explanation
+        end_save(task, std::move(ended ? *ended : end), done);
+    }
 }
 
-void session_core::end_save(session_task& task, save_end end, const when_ended& done)
+void session_core::add_explanation(const std::optional<checkpoint_header>& head, save_end& end) const
 {
-    done(end);
-    if (end.code)
-        report(session_error::source::save, end.code, end.details);
-    if (!end.saved)
+    const auto expected = position().head;
+    const auto found = head ? std::optional(head->id()) : std::nullopt;
+    if (found != expected)
+        end.details = "another writer moved the head of agent " + detail::quoted(agent_id_) + ": it is " +
+                      (head ? describe(*head) : "gone") + ", and this session went on from " +
+                      (expected ? detail::quoted(*expected) : "nothing") +
+                      "; async_resume() loads what is there now";
+}
+
+void session_core::end_save(session_task& task, save_end end, const when_ended& done) noexcept
+{
+    if (!end.header) {
+        done(end);
+        if (end.code) {
+            report(session_error::source::save, end.code, end.details);
+            task.fail(end.code, std::move(end.details));
+        }
         return finish(task);
-    const checkpoint_saved event(checkpoint_header(*end.saved).with_stored_bytes(end.receipt.bytes_written()),
-                                 end.receipt);
+    }
+    checkpoint_saved event(*std::move(end.header), end.receipt);
     prune_if_due();
     // The queue first, so that hooks may call the session; the task last, so that whoever awaits it finds
     // that the hooks have run.
-    link_->post([self = shared_from_this()] { self->pump(); });
+    link_->wake(shared_from_this());
     on_checkpoint_->for_each([&](const std::function<void(const checkpoint_saved&)>& hook) {
         try {
             hook(event);
@@ -396,6 +444,8 @@ void session_core::end_save(session_task& task, save_end end, const when_ended& 
         }
         return true;
     });
+    end.header = std::move(event).header();
+    done(end);
     task.complete();
 }
 
@@ -417,11 +467,12 @@ void session_core::report(session_error::source where, std::error_code code,
 
 void session_core::report_hook(const char* which) noexcept
 {
-    report(session_error::source::hook, errc::callback_threw,
-           "a hook of " + std::string(which) + " threw: " + what_was_thrown());
+    report(session_error::source::hook, errc::callback_threw, if_memory_allows([which] {
+               return "a hook of " + std::string(which) + " threw: " + what_was_thrown();
+           }));
 }
 
-void session_core::prune_if_due()
+void session_core::prune_if_due() noexcept
 {
     {
         const std::lock_guard lock(mutex_);
@@ -436,25 +487,33 @@ void session_core::prune_if_due()
     prune();
 }
 
-void session_core::prune()
+void session_core::prune() noexcept
 {
-    link_->call(
-        job::kind::read, agent_id_, // beside the agent's saves, not among them
-        [this, self = shared_from_this()](store& from) {
-            from.prune(agent_id_, own_retention(*options_.retention(), options_.scope()), dry_run::no);
-            return std::nullopt;
-        },
-        [this, self = shared_from_this()](std::error_code code, const std::string& details) {
-            if (code)
-                report(session_error::source::retention, code, details);
-            {
-                const std::lock_guard lock(mutex_);
-                pruning_ = std::exchange(prune_again_, false) && !closed_;
-                if (!pruning_)
-                    return;
-            }
-            prune();
-        });
+    try {
+        link_->call(
+            job::kind::read, agent_id_, // beside the agent's saves, not among them
+            [this, self = shared_from_this()](store& from) {
+                from.prune(agent_id_, own_retention(*options_.retention(), options_.scope()), dry_run::no);
+                return std::nullopt;
+            },
+            [this, self = shared_from_this()](std::error_code code, const std::string& details) {
+                if (code)
+                    report(session_error::source::retention, code, details);
+                {
+                    const std::lock_guard lock(mutex_);
+                    pruning_ = std::exchange(prune_again_, false) && !closed_;
+                    if (!pruning_)
+                        return;
+                }
+                prune();
+            });
+    } catch (...) {
+        std::string details;
+        const auto code = current_failure(job::kind::read, details);
+        report(session_error::source::retention, code, details);
+        const std::lock_guard lock(mutex_);
+        pruning_ = prune_again_ = false; // until it is due again
+    }
 }
 
 bool session_core::enter_step(const std::string& key)

@@ -229,6 +229,7 @@ std::vector<std::unique_ptr<attack>> all_attacks()
     all.push_back(make_crash_state_attack());
     all.push_back(make_power_cut_attack());
     all.push_back(make_failing_call_attack());
+    all.push_back(make_scarce_memory_attack());
     all.push_back(make_full_disk_attack());
     all.push_back(make_failed_sync_attack());
     all.push_back(make_damage_attack());

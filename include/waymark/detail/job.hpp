@@ -68,8 +68,11 @@ protected:
 };
 
 //! Turns the exception that is being handled into an error code and its details. A write that ends with
-//! anything but waymark::error may have been committed: its outcome is unknown.
+//! anything but waymark::error may have been committed: its outcome is unknown. Where there is no memory for
+//! the details, there are none.
 std::error_code current_failure(job::kind what, std::string& details) noexcept;
+//! The details of `completion::abort`, or nothing if there is no memory for them.
+std::string why_aborted() noexcept;
 
 //! Notes that the conversations of loaded checkpoints are stored, so that their next save counts what is new.
 void mark_loaded(const checkpoint& loaded, std::uint64_t place) noexcept;

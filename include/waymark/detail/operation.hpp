@@ -51,6 +51,37 @@ private:
     deliverable* owned_;
 };
 
+//! On the stack around a `post`: if that throws, or the executor throws away what it was given, the
+//! deliverable comes back to who posted it.
+class posting {
+public:
+    explicit posting(const deliverable& posted) noexcept : posted_(&posted), outer_(innermost)
+    {
+        innermost = this;
+    }
+    posting(const posting&) = delete;
+    posting& operator=(const posting&) = delete;
+    ~posting() { innermost = outer_; }
+
+    bool came_back() const noexcept { return came_back_; }
+
+    //! Whether this thread is just posting it.
+    static bool takes_back(const deliverable& abandoned) noexcept
+    {
+        for (auto* each = innermost; each != nullptr; each = each->outer_)
+            if (each->posted_ == &abandoned)
+                return each->came_back_ = true;
+        return false;
+    }
+
+private:
+    static inline thread_local posting* innermost = nullptr;
+
+    const deliverable* posted_;
+    posting* outer_;
+    bool came_back_ = false;
+};
+
 //! A job of type `Job` that ends by calling `Handler` with an error code and, unless it is a flush, a value.
 //!
 //! How the handler is reached: a thread of the engine posts a `delivery` to the handler's executor. The
@@ -84,31 +115,27 @@ public:
 
     Handler& handler() noexcept { return handler_; }
 
-    void abort() noexcept override
-    {
-        Job::fail(asio::error::operation_aborted,
-                  "it was cancelled, or its store or session destroyed, before it began");
-    }
+    void abort() noexcept override { Job::fail(asio::error::operation_aborted, why_aborted()); }
 
     void discard() noexcept override { destroy(handler_); }
 
     void complete() noexcept override
     {
-        poster_ = std::this_thread::get_id();
         for (;;) {
+            const posting now(*this);
             try {
                 asio::post(executor_, delivery(*this));
-                break;
             } catch (const std::bad_alloc&) {
                 // Losing a handler is worse than waiting for some hundred bytes.
-                dropped_ = false;
                 std::this_thread::sleep_for(std::chrono::milliseconds(1));
+                continue;
             }
+            if (now.came_back())
+                destroy(handler_); // the executor threw the delivery away: nobody will ever run the handler
+            else
+                handed_over_.store(true, std::memory_order_release); // nothing here may be touched after this
+            return;
         }
-        if (dropped_)
-            destroy(handler_); // the executor threw the delivery away: nobody will ever run the handler
-        else
-            handed_over_.store(true, std::memory_order_release); // nothing here may be touched after this
     }
 
 private:
@@ -127,29 +154,41 @@ private:
 
     void deliver() override
     {
-        // The poster may still be on its way out of `post`, mostly because it woke us on its own core and has
-        // to get it back.
-        for (int tries = 0; !is_handed_over() && tries < 16; ++tries)
-            std::this_thread::yield();
-        if (is_handed_over()) {
-            invoke();
+        for (;;) {
+            // The poster may still be on its way out of `post`, mostly because it woke us on its own core and
+            // has to get it back.
+            for (int tries = 0; !is_handed_over() && tries < 16; ++tries)
+                std::this_thread::yield();
+            if (is_handed_over()) {
+                invoke();
+                return;
+            }
+            // It lost its core to someone else. Let other handlers have this thread rather than wait; the
+            // sleep is for a poster of lower priority, which a yield would not let run.
+            std::this_thread::sleep_for(std::chrono::microseconds(20));
+            const auto executor = executor_;
+            const posting now(*this);
+            try {
+                asio::post(executor, delivery(*this));
+            } catch (const std::bad_alloc&) {
+                continue; // others have to wait, then
+            }
+            if (now.came_back())
+                destroy_when_handed_over();
             return;
         }
-        // It lost its core to someone else. Let other handlers have this thread rather than wait; the sleep
-        // is for a poster of lower priority, which a yield would not let run.
-        std::this_thread::sleep_for(std::chrono::microseconds(20));
-        const auto executor = executor_;
-        asio::post(executor, delivery(*this));
     }
 
     bool is_handed_over() const noexcept { return handed_over_.load(std::memory_order_acquire); }
 
     void abandon() noexcept override
     {
-        if (!is_handed_over() && poster_ == std::this_thread::get_id()) {
-            dropped_ = true; // we are inside the `post` of `complete()`, which sees to the rest
-            return;
-        }
+        if (!posting::takes_back(*this))
+            destroy_when_handed_over();
+    }
+
+    void destroy_when_handed_over() noexcept
+    {
         while (!is_handed_over())
             std::this_thread::yield();
         destroy(handler_);
@@ -187,9 +226,7 @@ private:
     executor_type executor_;
     tracked_executor<executor_type> work_; // keeps the context running until the handler is called
     diagnostics* details_;
-    std::thread::id poster_;
     std::atomic<bool> handed_over_ = false;
-    bool dropped_ = false;
 };
 
 //! Cancels by ticket, so that a signal which is emitted late finds nothing rather than freed memory.

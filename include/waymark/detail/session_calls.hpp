@@ -19,11 +19,6 @@ resumed resume(store& from, const std::string& agent_id, const std::string& scop
                const resume_options& options);
 session_position position_of(const resumed& found);
 session_position position_of(const std::optional<checkpoint>& found);
-//! For `call_task`: a conversation that was repaired is not as it is stored.
-inline std::optional<checkpoint> loaded_by(const resumed& found)
-{
-    return found && found.unanswered_tool_calls().empty() ? std::optional(*found) : std::nullopt;
-}
 
 //! @throws waymark::error `not_found`
 checkpoint require_checkpoint(store& from, const std::string& agent_id, const std::string& scope,

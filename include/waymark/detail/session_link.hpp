@@ -5,19 +5,81 @@
 #include <waymark/detail/operation.hpp>
 #include <waymark/detail/session_core.hpp>
 
-#include <asio/strand.hpp>
-
+#include <chrono>
 #include <memory>
+#include <mutex>
+#include <new>
 #include <string>
+#include <thread>
 #include <utility>
 
 namespace waymark::detail {
 
-//! Everything of a session runs on one strand, whatever its executor is.
+//! One thing that a session does on its executor.
+class session_turn {
+public:
+    session_turn() = default;
+    session_turn(const session_turn&) = delete;
+    session_turn& operator=(const session_turn&) = delete;
+    virtual ~session_turn() = default;
+
+    virtual void take() noexcept = 0;
+
+private:
+    friend class session_turns;
+    std::unique_ptr<session_turn> behind_;
+};
+
+//! Everything of a session is done in turns, one after the other, whatever threads run its executor.
+//!
+//! Why not a strand: that needs memory to go on. Without it, it ends the process, or stands still for good
+//! with what it was given.
+class session_turns {
+public:
+    //! On the executor: takes the turn now, or leaves it to the thread that is just taking one.
+    static void enter(const std::shared_ptr<session_turns>& self,
+                      std::unique_ptr<session_turn> arrived) noexcept
+    {
+        if (!self->is_first(arrived))
+            return;
+        // A turn may drop the last reference to its session; ours keeps the queue.
+        for (const auto kept = self; arrived != nullptr; arrived = kept->next())
+            arrived->take();
+    }
+
+private:
+    //! Puts it behind the others if there are any.
+    bool is_first(std::unique_ptr<session_turn>& arrived) noexcept
+    {
+        const std::lock_guard lock(mutex_);
+        if (!std::exchange(is_busy_, true))
+            return true;
+        auto& end = last_ == nullptr ? first_ : last_->behind_;
+        last_ = arrived.get();
+        end = std::move(arrived);
+        return false;
+    }
+    std::unique_ptr<session_turn> next() noexcept
+    {
+        const std::lock_guard lock(mutex_);
+        auto taken = std::move(first_);
+        if (taken == nullptr)
+            is_busy_ = false;
+        else if ((first_ = std::move(taken->behind_)) == nullptr)
+            last_ = nullptr;
+        return taken;
+    }
+
+    std::mutex mutex_; // guards what follows
+    std::unique_ptr<session_turn> first_;
+    session_turn* last_ = nullptr;
+    bool is_busy_ = false;
+};
+
 class asio_session_link final : public session_link {
 public:
-    asio_session_link(const asio::any_io_executor& executor, std::shared_ptr<engine> store)
-        : executor_(executor), strand_(executor), engine_(std::move(store))
+    asio_session_link(asio::any_io_executor executor, std::shared_ptr<engine> store)
+        : executor_(std::move(executor)), engine_(std::move(store)), turns_(std::make_shared<session_turns>())
     {
     }
 
@@ -30,51 +92,101 @@ public:
     {
         using loaded = std::optional<checkpoint>;
         start<call_job<loaded>>(detail::call<loaded>(what, std::move(agent_id), std::move(function)),
-                                [done = std::move(done)](std::error_code code, const std::string& details,
-                                                         const loaded&) { done(code, details); });
+                                [done = std::move(done)](std::error_code code, std::string details,
+                                                         const loaded&) { done(code, std::move(details)); });
     }
 
-    void post(std::function<void()> function) override { asio::post(strand_, std::move(function)); }
+    void wake(std::shared_ptr<session_core> session) noexcept override
+    {
+        for (;;) {
+            try {
+                asio::post(executor_, entrance(turns_, std::make_unique<pump_turn>(session)));
+                return;
+            } catch (const std::bad_alloc&) {
+                std::this_thread::sleep_for(std::chrono::milliseconds(1)); // as for the end of an operation
+            }
+        }
+    }
 
 private:
-    using strand = asio::strand<asio::any_io_executor>;
-
-    template <class Done>
-    class on_strand {
+    //! The function that is posted.
+    class entrance {
     public:
-        using executor_type = strand;
+        entrance(std::shared_ptr<session_turns> to, std::unique_ptr<session_turn> turn) noexcept
+            : turns_(std::move(to)), turn_(std::move(turn))
+        {
+        }
+        void operator()() { session_turns::enter(turns_, std::move(turn_)); }
 
-        on_strand(strand where, std::shared_ptr<diagnostics> details, Done done)
-            : strand_(std::move(where)), details_(std::move(details)), done_(std::move(done))
+    private:
+        std::shared_ptr<session_turns> turns_;
+        std::unique_ptr<session_turn> turn_;
+    };
+
+    class pump_turn final : public session_turn {
+    public:
+        explicit pump_turn(std::shared_ptr<session_core> session) noexcept : session_(std::move(session)) {}
+        void take() noexcept override { session_->pump(); }
+
+    private:
+        std::shared_ptr<session_core> session_;
+    };
+
+    //! The end of a call of the store. It is made before the call: then it may be too late to get memory.
+    template <class Result, class Done>
+    class end_turn final : public session_turn {
+    public:
+        explicit end_turn(Done done) : done_(std::move(done)) {}
+        void take() noexcept override { done_(code, std::move(details).message(), result); }
+
+        std::error_code code;
+        diagnostics details;
+        Result result{};
+
+    private:
+        Done done_;
+    };
+
+    //! The handler of a call.
+    template <class Result, class Done>
+    class on_executor {
+    public:
+        using executor_type = asio::any_io_executor;
+
+        on_executor(executor_type where, std::shared_ptr<session_turns> turns,
+                    std::unique_ptr<end_turn<Result, Done>> end) noexcept
+            : executor_(std::move(where)), turns_(std::move(turns)), end_(std::move(end))
         {
         }
 
-        executor_type get_executor() const noexcept { return strand_; }
+        executor_type get_executor() const noexcept { return executor_; }
 
-        template <class Result>
-        void operator()(std::error_code code, const Result& result)
+        void operator()(std::error_code code, Result result)
         {
-            done_(code, details_->message(), result);
+            end_->code = code;
+            end_->result = std::move(result);
+            session_turns::enter(turns_, std::move(end_));
         }
 
     private:
-        strand strand_;
-        std::shared_ptr<diagnostics> details_;
-        Done done_;
+        executor_type executor_;
+        std::shared_ptr<session_turns> turns_;
+        std::unique_ptr<end_turn<Result, Done>> end_;
     };
 
     template <class Job, class Done>
     void start(typename Job::description wanted, Done done)
     {
-        auto details = std::make_shared<diagnostics>();
-        auto& where = *details;
-        initiation<Job>(engine_, executor_)(on_strand<Done>(strand_, std::move(details), std::move(done)),
-                                            std::move(wanted), &where);
+        using result = typename Job::result_type;
+        auto end = std::make_unique<end_turn<result, Done>>(std::move(done));
+        auto& details = end->details;
+        initiation<Job>(engine_, executor_)(on_executor<result, Done>(executor_, turns_, std::move(end)),
+                                            std::move(wanted), &details);
     }
 
     asio::any_io_executor executor_;
-    strand strand_;
     std::shared_ptr<engine> engine_;
+    std::shared_ptr<session_turns> turns_;
 };
 
 } // namespace waymark::detail

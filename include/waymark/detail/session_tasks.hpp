@@ -2,6 +2,7 @@
 #pragma once
 
 #include <waymark/detail/session_core.hpp>
+#include <waymark/resume.hpp>
 
 #include <functional>
 #include <optional>
@@ -32,9 +33,16 @@ private:
     sequel then_;
 };
 
+// What a call has loaded as it is stored. All of them are here, before `call_task` chooses among them.
+
 inline std::optional<checkpoint> loaded_by(const std::optional<checkpoint>& result)
 {
     return result;
+}
+//! A conversation that was repaired is not as it is stored.
+inline std::optional<checkpoint> loaded_by(const resumed& found)
+{
+    return found && found.unanswered_tool_calls().empty() ? std::optional(*found) : std::nullopt;
 }
 template <class Other>
 std::optional<checkpoint> loaded_by(const Other&)
@@ -52,25 +60,38 @@ public:
 
     void begin(const std::shared_ptr<session_core>& session) override
     {
-        session->link().call(
-            wanted_.what_, session->agent_id(),
-            [this, position = session->position()](store& backend) {
-                result_ = wanted_.function_(backend, position);
-                return loaded_by(result_);
-            },
-            [this, session, owned = session->own(*this)](std::error_code code, const std::string& details) {
-                owned->take();
-                if (code)
-                    fail(code, details);
-                else if (wanted_.then_)
-                    wanted_.then_(*session, result_);
-                session->finish(*this);
-            });
+        session->hand_over(*this, [&](const auto& owned) {
+            session->link().call(
+                wanted_.what_, session->agent_id(),
+                [this, position = session->position()](store& backend) {
+                    result_ = wanted_.function_(backend, position);
+                    return loaded_by(result_);
+                },
+                [this, session, owned](std::error_code code, std::string details) {
+                    owned->take();
+                    end(*session, code, std::move(details));
+                });
+        });
     }
 
-    Result take_result() { return std::move(result_); }
+    Result take_result() noexcept { return std::move(result_); }
 
 private:
+    void end(session_core& session, std::error_code code, std::string details) noexcept
+    {
+        if (code)
+            fail(code, std::move(details));
+        else if (wanted_.then_) {
+            try {
+                wanted_.then_(session, result_);
+            } catch (...) {
+                code = current_failure(job::kind::read, details);
+                fail(code, std::move(details));
+            }
+        }
+        session.finish(*this);
+    }
+
     description wanted_;
     Result result_{};
 };
@@ -86,7 +107,10 @@ public:
     }
 
 protected:
-    explicit saving_task(std::optional<checkpoint> draft) : draft_(std::move(draft)) {}
+    explicit saving_task(std::optional<checkpoint> draft) : draft_(std::move(draft))
+    {
+        nothing(); // made now, when running out of memory is an exception like any other
+    }
     ~saving_task() = default;
 
     //! Whether a veto is a failure, or just nothing saved.
@@ -98,23 +122,17 @@ protected:
         session->save(*this, *draft_, parent, [this, veto](session_core::save_end& end) {
             if (end.vetoed && veto == on_veto::fail)
                 end.code = errc::vetoed;
-            if (end.code)
-                fail(end.code, end.details);
-            saved_ = end.saved;
-            bytes_ = end.receipt.bytes_written();
+            saved_ = std::move(end.saved);
+            header_ = std::move(end.header);
         });
     }
 
-    std::optional<checkpoint_header> header() const
-    {
-        return saved_ ? std::optional(checkpoint_header(*saved_).with_stored_bytes(bytes_)) : std::nullopt;
-    }
-    //! For handlers, which are given a value in any case.
-    static checkpoint nothing() { return checkpoint(std::string()); }
+    //! For handlers, which are given a value in any case. All of it is empty, so that copies take no memory.
+    static const checkpoint& nothing();
 
     std::optional<checkpoint> draft_;
     std::optional<checkpoint> saved_;
-    std::uint64_t bytes_ = 0;
+    std::optional<checkpoint_header> header_;
 };
 
 class notify_task : public saving_task {
@@ -137,7 +155,7 @@ public:
         save(session, std::nullopt, on_veto::succeed);
     }
 
-    result_type take_result() const { return header(); }
+    result_type take_result() noexcept { return std::move(header_); }
 
 private:
     event what_;
@@ -155,7 +173,10 @@ public:
         save(session, std::nullopt, on_veto::fail);
     }
 
-    result_type take_result() const { return header().value_or(checkpoint_header(nothing())); }
+    result_type take_result() noexcept
+    {
+        return header_ ? *std::move(header_) : checkpoint_header(nothing());
+    }
 };
 
 class rollback_task : public saving_task {
@@ -167,7 +188,7 @@ public:
 
     void begin(const std::shared_ptr<session_core>& session) override;
 
-    result_type take_result() const { return saved_.value_or(nothing()); }
+    result_type take_result() noexcept { return saved_ ? *std::move(saved_) : nothing(); }
 
 private:
     std::string target_;

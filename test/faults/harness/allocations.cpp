@@ -15,16 +15,21 @@ namespace {
 std::atomic<std::size_t> in_use = 0;
 std::atomic<std::size_t> peak = 0;
 
+constexpr auto never = std::numeric_limits<std::uint64_t>::max();
 std::atomic<bool> is_armed = false;
 std::atomic<std::uint64_t> counted = 0;
 std::atomic<std::uint64_t> first_to_fail = 0;
 std::atomic<std::uint64_t> last_to_fail = 0;
 std::atomic<bool> an_allocation_failed = false;
-thread_local int spared = 0;
+std::atomic<const void*> the_only_thread = nullptr; // null: all of them
+thread_local int spared = 0;                        // its address tells threads apart
 
 bool fails() noexcept
 {
     if (!is_armed.load(std::memory_order_relaxed) || spared > 0)
+        return false;
+    if (const auto* only = the_only_thread.load(std::memory_order_relaxed);
+        only != nullptr && only != &spared)
         return false;
     const auto number = ++counted;
     if (number < first_to_fail || number > last_to_fail)
@@ -80,13 +85,24 @@ std::size_t take_peak_bytes() noexcept
     return peak.exchange(in_use);
 }
 
-failing_allocations::failing_allocations(std::uint64_t nth, repeat how) noexcept
+failing_allocations::failing_allocations(std::uint64_t first, std::uint64_t last, const void* thread) noexcept
 {
     counted = 0;
     an_allocation_failed = false;
-    first_to_fail = nth == 0 ? std::numeric_limits<std::uint64_t>::max() : nth;
-    last_to_fail = how == repeat::once ? first_to_fail.load() : std::numeric_limits<std::uint64_t>::max();
+    first_to_fail = first;
+    last_to_fail = last;
+    the_only_thread = thread;
     is_armed = true;
+}
+
+failing_allocations::failing_allocations(std::uint64_t nth, repeat how) noexcept
+    : failing_allocations(nth == 0 ? never : nth, how == repeat::once && nth != 0 ? nth : never, nullptr)
+{
+}
+
+failing_allocations failing_allocations::on_this_thread(std::uint64_t nth, std::uint64_t count) noexcept
+{
+    return {nth, nth + count - 1, &spared};
 }
 
 failing_allocations::~failing_allocations()

@@ -23,6 +23,8 @@ public:
 
     //! 0: none fails.
     explicit failing_allocations(std::uint64_t nth, repeat how = repeat::once) noexcept;
+    //! From the Nth of this thread on, `count` fail; those of other threads do not count.
+    static failing_allocations on_this_thread(std::uint64_t nth, std::uint64_t count) noexcept;
     failing_allocations(const failing_allocations&) = delete;
     failing_allocations& operator=(const failing_allocations&) = delete;
     ~failing_allocations();
@@ -30,6 +32,9 @@ public:
     //! Allocations so far, those that failed included.
     static std::uint64_t count() noexcept;
     static bool has_failed() noexcept;
+
+private:
+    failing_allocations(std::uint64_t first, std::uint64_t last, const void* thread) noexcept;
 };
 
 //! Allocations of the harness itself, which do not count and do not fail.

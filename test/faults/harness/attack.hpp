@@ -82,6 +82,7 @@ std::unique_ptr<attack> make_kill_attack();
 std::unique_ptr<attack> make_crash_state_attack();
 std::unique_ptr<attack> make_power_cut_attack();
 std::unique_ptr<attack> make_failing_call_attack();
+std::unique_ptr<attack> make_scarce_memory_attack();
 std::unique_ptr<attack> make_full_disk_attack();
 std::unique_ptr<attack> make_failed_sync_attack();
 std::unique_ptr<attack> make_damage_attack();
