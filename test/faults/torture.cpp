@@ -241,6 +241,7 @@ std::vector<std::unique_ptr<attack>> all_attacks()
     all.push_back(make_schedule_attack());
     all.push_back(make_agreement_attack());
     all.push_back(make_process_attack());
+    all.push_back(make_shared_database_attack());
     return all;
 }
 
