@@ -1,14 +1,17 @@
 #include "races.hpp"
 
+#include "aging_agent.hpp"
+#include "claims.hpp"
 #include "conversation_pool.hpp"
 #include "forwarding_tables.hpp"
 
 #include <array>
 #include <latch>
 #include <map>
-#include <mutex>
+#include <optional>
 #include <random>
 #include <thread>
+#include <utility>
 
 namespace waymark::faults {
 
@@ -60,242 +63,12 @@ std::shared_ptr<store> changed(std::shared_ptr<store> opened, const store_change
     return change ? change(std::move(opened)) : opened;
 }
 
-//! What is not true. Told by several threads.
-class claims {
-public:
-    void fail(const std::string& text)
-    {
-        const std::lock_guard lock(mutex_);
-        wrong_.push_back(text);
-    }
-    //! Runs something that has no reason to fail.
-    template <class Action>
-    void expect(const std::string& what, Action action)
-    {
-        try {
-            action();
-        } catch (const std::exception& failure) {
-            fail(what + ": " + failure.what());
-        }
-    }
-    std::vector<std::string> take() { return std::move(wrong_); }
-
-private:
-    std::mutex mutex_;
-    std::vector<std::string> wrong_;
-};
-
-// Steps
-
-enum class step_role { begin, create, end, withdraw, settle, begin_again };
-constexpr std::array roles_on_new = {step_role::begin, step_role::create};
-constexpr std::array roles_on_pending = {step_role::end, step_role::withdraw, step_role::settle,
-                                         step_role::begin_again};
-
-std::string name_of(step_role role)
-{
-    return std::array{
-        "begin", "create", "end", "withdraw", "settle", "begin again"}[static_cast<std::size_t>(role)];
-}
-
-//! One step that several begin, end, withdraw and settle, and what each of them was told.
-class contested_step {
-public:
-    //! If it is pending, someone who is gone has begun it.
-    contested_step(store& in, const std::string& key, bool is_pending, const step_calls& calls, claims& judge)
-        : key_(key), calls_(calls), judge_(judge), begun_(attempt())
-    {
-        if (is_pending)
-            judge_.expect("a step begins", [&] { begun_ = calls_.begin(in, begun_).record; });
-    }
-
-    void play(step_role role, store& in)
-    {
-        try {
-            switch (role) {
-            case step_role::begin:
-                return begin(in);
-            case step_role::create: // without a look before
-                return create(in);
-            case step_role::end:
-                return claim_result(role, calls_.end(in, step(begun_).with_result("ended")).result());
-            case step_role::withdraw:
-                return calls_.withdraw(in, begun_);
-            case step_role::settle:
-                if (calls_.settle(in, begun_, "settled"))
-                    claim_result(role, boost::json::value("settled"));
-                return;
-            case step_role::begin_again: // someone has found out that it had no effect
-                calls_.withdraw(in, begun_);
-                return begin(in);
-            }
-        } catch (const error& failure) {
-            // Someone else was first. Whoever is told so claims nothing.
-            const auto code = failure.code();
-            if (code != errc::step_in_doubt && code != errc::conflict && code != errc::not_found)
-                judge_.fail(name_of(role) + ": " + failure.what());
-        }
-    }
-
-    void judge(store& in, const std::string& story, bool was_pending)
-    {
-        const auto found = detail::find_step(in, begun_);
-        const auto recorded = found ? found->result() : std::nullopt;
-        for (const auto& [role, result] : results_)
-            if (recorded != result)
-                judge_.fail(story + ": '" + name_of(role) +
-                            "' was told that its result is recorded; there is " +
-                            (found ? (recorded ? "another one" : "none") : "no step"));
-        if (runs_ > 0 && !found)
-            judge_.fail(story + ": an action runs and the record of its beginning is gone");
-        if (!was_pending && runs_ != 1)
-            judge_.fail(story + ": the action ran " + std::to_string(runs_) + " times");
-    }
-
-private:
-    //! As several machines make it in the same microsecond.
-    step attempt() const
-    {
-        return step("stepper", "", key_).with_started_at(timestamp(std::chrono::hours(400'000)));
-    }
-
-    void begin(store& in)
-    {
-        const auto begun = calls_.begin(in, attempt());
-        const std::lock_guard lock(mutex_);
-        if (begun.record.done())
-            results_.emplace_back(step_role::begin, *begun.record.result());
-        else
-            ++runs_;
-    }
-
-    void create(store& in)
-    {
-        const step_request request(attempt(), true);
-        in.put_steps(std::span(&request, 1)).at(0).value_or_throw();
-        const std::lock_guard lock(mutex_);
-        ++runs_;
-    }
-
-    //! Nothing is claimed by who was told that it is pending.
-    void claim_result(step_role role, const std::optional<boost::json::value>& result)
-    {
-        const std::lock_guard lock(mutex_);
-        if (result)
-            results_.emplace_back(role, *result);
-    }
-
-    std::string key_;
-    const step_calls& calls_;
-    claims& judge_;
-    step begun_;
-    std::mutex mutex_; // guards what follows
-    std::vector<std::pair<step_role, boost::json::value>> results_;
-    int runs_ = 0;
-};
-
-// Checkpoints
-
-checkpoint made(const std::string& agent, const std::string& id, conversation chat, timestamp at)
-{
-    return checkpoint(agent, std::move(chat)).with_id(id).with_created_at(at);
-}
-
-constexpr timestamp long_ago{std::chrono::hours(400'000)};
-const auto too_old = retention().max_age(std::chrono::hours(1));
-
-//! An agent with old checkpoints, which a policy removes while they are saved anew.
-class aging_agent {
-public:
-    aging_agent(std::string name, std::mt19937_64& random, std::size_t size)
-        : name_(std::move(name)), pool_(random), size_(size)
-    {
-    }
-
-    void grow_old(store& in)
-    {
-        in.erase_agent(name_);
-        std::vector<save_request> batch;
-        auto chat = pool_.fresh(2);
-        for (std::size_t i = 0; i < size_; ++i) {
-            batch.emplace_back(made(name_, id(i), chat, long_ago));
-            chat.push(pool_.fresh(1)[0]);
-        }
-        batch.emplace_back(made(name_, "head", chat, now()));
-        save(in, batch);
-        fresh_.clear();
-    }
-
-    void prune(store& in) { in.prune(name_, too_old, dry_run::no); }
-
-    //! The same keys with other content, which is not old.
-    void save_again(store& in, std::size_t which)
-    {
-        const auto renewed = made(name_, id(which), pool_.fresh(3), now());
-        save(in, {save_request(renewed)});
-    }
-    void replace(store& in, std::size_t which)
-    {
-        in.erase(name_, "", id(which));
-        save_again(in, which);
-    }
-    void make_anew(store& in)
-    {
-        in.erase_agent(name_);
-        fresh_.clear();
-        std::vector<save_request> batch;
-        for (std::size_t i = 0; i < size_; ++i)
-            batch.emplace_back(made(name_, id(i), pool_.fresh(1), now()));
-        batch.emplace_back(made(name_, "head", pool_.fresh(1), now()));
-        save(in, batch);
-    }
-
-    void judge(store& in, const std::string& story, claims& to) const
-    {
-        to.expect(story, [&] {
-            for (const auto& [id, wanted] : fresh_) {
-                const auto found = in.load(name_, "", id);
-                if (found == wanted)
-                    continue;
-                const auto* const fate =
-                    found ? "is not what was saved last" : "was saved just now and is gone";
-                return to.fail(story + ": '" + id + "' " + fate);
-            }
-        });
-    }
-
-private:
-    static std::string id(std::size_t which) { return "c" + std::to_string(which); }
-
-    //! Throws if one is not acknowledged.
-    void save(store& in, const std::vector<save_request>& batch)
-    {
-        for (const auto& outcome : in.save(batch))
-            outcome.value_or_throw();
-        for (const auto& each : batch)
-            if (each.checkpoint().created_at() != long_ago)
-                fresh_.insert_or_assign(each.checkpoint().id(), each.checkpoint());
-    }
-
-    std::string name_;
-    conversation_pool pool_;
-    std::size_t size_;
-    std::map<std::string, checkpoint> fresh_;
-};
-
-void judge_damage(store& in, const std::string& story, claims& to)
-{
-    to.expect(story, [&] {
-        if (const auto report = in.verify(); !report.ok())
-            to.fail(story + ": verify: " + report.damages()[0].what);
-    });
-}
-
 class interrupted_round {
 public:
     interrupted_round(shared_database& database, std::uint64_t seed, const step_calls& calls,
                       const store_change& change, const shared_database::layer& layer)
-        : random_(seed),
+        : database_(database),
+          random_(seed),
           calls_(calls),
           subject_(changed(database.open_behind([&](std::unique_ptr<storage::database> inner) {
               auto opened = layer ? layer(std::move(inner)) : std::move(inner);
@@ -311,6 +84,7 @@ public:
         steps();
         aging();
         sweeping();
+        sweeping_what_was_restored();
         return claims_.take();
     }
 
@@ -361,20 +135,39 @@ private:
     {
         aging_agent agent("aging", random_, 4);
         const auto which = random_() % 4;
-        const auto how = random_() % 3;
-        at_every_moment([&](std::size_t) { agent.grow_old(*other_); }, [&] { agent.prune(*subject_); },
-                        [&] {
-                            if (how == 0)
-                                agent.save_again(*other_, which);
-                            else if (how == 1)
-                                agent.replace(*other_, which);
-                            else
-                                agent.make_anew(*other_);
-                        },
-                        [&](const std::string& story) {
-                            agent.judge(*other_, "prune " + story, claims_);
-                            judge_damage(*other_, "prune " + story, claims_);
-                        });
+        enum { save, replace, make_anew, restore };
+        const auto how = random_() % 4;
+        const auto story_of = [&](const std::string& story) {
+            return "a prune " + story + " by a " +
+                   std::array{"save", "replacement", "new agent", "restore"}[how];
+        };
+        at_every_moment(
+            [&](std::size_t) {
+                agent.erase(*other_);
+                if (how == restore) {
+                    agent.make_anew(*other_);
+                    database_.back_up(0);
+                    agent.was_backed_up();
+                }
+                agent.grow_old(*other_);
+            },
+            [&] { agent.prune(*subject_); },
+            [&] {
+                if (how == save)
+                    agent.save_again(*other_, which);
+                else if (how == replace)
+                    agent.replace(*other_, which);
+                else if (how == make_anew)
+                    agent.make_anew(*other_);
+                else {
+                    database_.restore(0);
+                    agent.was_restored();
+                }
+            },
+            [&](const std::string& story) {
+                agent.judge(*other_, story_of(story), claims_);
+                judge_damage(*other_, story_of(story), claims_);
+            });
     }
 
     //! The messages of a conversation lose their checkpoint while it is saved once more.
@@ -422,6 +215,45 @@ private:
             });
     }
 
+    //! What is about to be swept is no more: a backup came back, and others count on from there.
+    void sweeping_what_was_restored()
+    {
+        conversation_pool pool(random_);
+        std::map<std::string, checkpoint> saved;
+        const auto save = [&](const std::string& id) {
+            const auto next = made("restored", id, pool.fresh(1 + random_() % 4), now());
+            other_->save(next);
+            saved.insert_or_assign(id, next);
+        };
+        at_every_moment(
+            [&](std::size_t) {
+                other_->erase_agent("restored");
+                saved.clear();
+                save("first");
+                database_.back_up(0);
+                const auto in_backup = saved;
+                save("second");
+                save("second"); // what it was before is garbage
+                saved = in_backup;
+            },
+            [&] { subject_->compact(); },
+            [&] {
+                database_.restore(0);
+                for (auto more = 1 + random_() % 3; more > 0; --more)
+                    save(random_() % 2 == 0 ? "first" : "new" + std::to_string(more));
+            },
+            [&](const std::string& story) {
+                claims_.expect("a sweep " + story + " by a restore", [&] {
+                    for (const auto& [id, wanted] : saved)
+                        if (other_->load("restored", "", id) != wanted)
+                            claims_.fail("a sweep " + story + " by a restore: '" + id +
+                                         "' was saved after it and is not there");
+                });
+                judge_damage(*other_, "a sweep " + story + " by a restore", claims_);
+            });
+    }
+
+    shared_database& database_;
     std::mt19937_64 random_;
     const step_calls& calls_;
     interruption interruption_;
@@ -486,6 +318,7 @@ private:
     {
         constexpr std::size_t size = 24;
         aging_agent agent("aging", random_, size);
+        agent.erase(*objects_[0]);
         agent.grow_old(*objects_[0]);
         const bool anew = random_() % 2 == 0;
         at_once({[&] { agent.prune(*objects_[0]); },

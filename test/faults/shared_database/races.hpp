@@ -2,31 +2,16 @@
 //! transactions is interrupted between any two of them, or threads leave it to chance.
 #pragma once
 
-#include "model_round.hpp"
+#include "contested_step.hpp"
+#include "shared_database.hpp"
 
-#include <waymark/detail/session_calls.hpp>
-
+#include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 namespace waymark::faults {
-
-//! What sessions do with steps, so that it can be done wrong on purpose.
-struct step_calls {
-    std::function<detail::begun_step(store&, const step&)> begin = [](store& in, const step& wanted) {
-        return detail::begin_step(in, wanted, step_options(), std::nullopt);
-    };
-    std::function<step(store&, const step&)> end = [](store& in, const step& made) {
-        return detail::end_step(in, made);
-    };
-    std::function<void(store&, const step&)> withdraw = [](store& in, const step& begun) {
-        detail::withdraw_step(in, begun);
-    };
-    std::function<bool(store&, const step&, const boost::json::value&)> settle =
-        [](store& in, const step& of, const boost::json::value& result) {
-            return detail::settle_step(in, of.agent_id(), of.scope(), of.key(), result);
-        };
-};
 
 //! How a store is changed before it is used; as it is, if empty.
 using store_change = std::function<std::shared_ptr<store>(std::shared_ptr<store>)>;
@@ -41,5 +26,8 @@ std::vector<std::string> run_interrupted(shared_database& database, std::uint64_
 //! The same and more on threads, each with an object of its own where several may write.
 std::vector<std::string> run_threads(shared_database& database, std::uint64_t seed, const step_calls& calls,
                                      const store_change& change);
+
+//! Sessions on threads, each with a store object of its own, which make the same steps.
+std::vector<std::string> run_sessions(shared_database& database, const store_change& change);
 
 } // namespace waymark::faults

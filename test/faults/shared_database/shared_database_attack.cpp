@@ -202,6 +202,8 @@ public:
                 tell(wrong);
         for (const auto& wrong : run_threads(*database, seed, {}, {}))
             tell(wrong);
+        for (const auto& wrong : run_sessions(*database, {}))
+            tell(wrong);
         to.attacked();
         on_server_ += database->name() == "PostgreSQL" ? 1 : 0;
     }
