@@ -173,7 +173,7 @@ public:
         return "several store objects on one database do each other no harm";
     }
     std::string_view unit() const override { return "rounds"; }
-    std::uint64_t full_size() const override { return 2'000; }
+    std::uint64_t full_size() const override { return 1'000; }
 
     void check_harness(report& to) override
     {
