@@ -22,14 +22,14 @@ std::atomic<std::uint64_t> first_to_fail = 0;
 std::atomic<std::uint64_t> last_to_fail = 0;
 std::atomic<bool> an_allocation_failed = false;
 std::atomic<const void*> the_only_thread = nullptr; // null: all of them
-thread_local int spared = 0;                        // its address tells threads apart
+thread_local int spared_scopes = 0;                 // its address tells threads apart
 
 bool fails() noexcept
 {
-    if (!is_armed.load(std::memory_order_relaxed) || spared > 0)
+    if (!is_armed.load(std::memory_order_relaxed) || spared_scopes > 0)
         return false;
     if (const auto* only = the_only_thread.load(std::memory_order_relaxed);
-        only != nullptr && only != &spared)
+        only != nullptr && only != &spared_scopes)
         return false;
     const auto number = ++counted;
     if (number < first_to_fail || number > last_to_fail)
@@ -102,7 +102,7 @@ failing_allocations::failing_allocations(std::uint64_t nth, repeat how) noexcept
 
 failing_allocations failing_allocations::on_this_thread(std::uint64_t nth, std::uint64_t count) noexcept
 {
-    return {nth, nth + count - 1, &spared};
+    return {nth, nth + count - 1, &spared_scopes};
 }
 
 failing_allocations::~failing_allocations()
@@ -122,12 +122,12 @@ bool failing_allocations::has_failed() noexcept
 
 spared_allocations::spared_allocations() noexcept
 {
-    ++spared;
+    ++spared_scopes;
 }
 
 spared_allocations::~spared_allocations()
 {
-    --spared;
+    --spared_scopes;
 }
 
 void count_memory_of_sqlite()

@@ -5,6 +5,8 @@
 #include <waymark/checkpoint.hpp>
 
 #include <algorithm>
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <random>
 #include <string>
@@ -23,10 +25,10 @@ public:
     void take(conversation loaded) { all_[below(size)] = std::move(loaded); }
 
     //! One that nobody has seen before.
-    conversation fresh(std::size_t messages)
+    conversation fresh(std::size_t length)
     {
         conversation made;
-        for (; messages > 0; --messages)
+        for (; length > 0; --length)
             made.push(next());
         return made;
     }

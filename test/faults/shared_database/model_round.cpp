@@ -4,9 +4,17 @@
 
 #include <waymark/testing/random_operations.hpp>
 
+#include <boost/json/value_from.hpp>
+
+#include <algorithm>
 #include <array>
+#include <chrono>
+#include <iterator>
 #include <map>
+#include <random>
 #include <sstream>
+#include <stdexcept>
+#include <vector>
 
 namespace waymark::faults {
 
