@@ -121,6 +121,10 @@ public:
     {
         inner_.message_sizes(agent, ranges, visit);
     }
+    std::optional<std::int64_t> message_stamp(std::int64_t agent, std::int64_t number) override
+    {
+        return inner_.message_stamp(agent, number);
+    }
     void insert_messages(const storage::message_row& row) override { inner_.insert_messages(row); }
     void remove_messages(std::int64_t agent, std::int64_t first) override
     {
@@ -159,6 +163,11 @@ public:
                     const storage::visitor<storage::step_row>& visit) override
     {
         inner_.scan_steps(agent, scope, visit);
+    }
+    void scan_pending_steps(std::int64_t agent, std::string_view scope,
+                            const storage::visitor<storage::step_row>& visit) override
+    {
+        inner_.scan_pending_steps(agent, scope, visit);
     }
     std::int64_t count_steps(std::int64_t agent, std::string_view scope) override
     {
@@ -202,7 +211,6 @@ public:
         inner_->write(
             about, [&](storage::tables& tables) { run(tables, body); }, undone);
     }
-    std::uint64_t generation() const noexcept override { return inner_->generation(); }
     std::size_t largest_value() const noexcept override { return inner_->largest_value(); }
     std::uint64_t shrink() override { return inner_->shrink(); }
     std::uint64_t bytes() override { return inner_->bytes(); }

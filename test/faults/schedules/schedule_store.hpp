@@ -86,9 +86,10 @@ public:
     {
         return write([&] { return forwarding_store::put_steps(batch); });
     }
-    bool erase_step(std::string_view agent, std::string_view scope, std::string_view key) override
+    bool erase_step(std::string_view agent, std::string_view scope, std::string_view key,
+                    const std::optional<std::string>& attempt) override
     {
-        return write([&] { return forwarding_store::erase_step(agent, scope, key); });
+        return write([&] { return forwarding_store::erase_step(agent, scope, key, attempt); });
     }
     verify_report verify(const verify_callback& progress) override
     {

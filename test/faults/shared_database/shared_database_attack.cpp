@@ -111,12 +111,75 @@ public:
     void put_agent(const storage::agent_row& row) override
     {
         auto written = row;
-        written.sweeps += true_sweeps_[row.number];
+        if (row.sweeps == 0) // otherwise it is a new one
+            written.sweeps = true_sweeps_[row.number];
         forwarding_tables::put_agent(storage::seal(written));
     }
 
 private:
     std::map<std::int64_t, std::int64_t> true_sweeps_;
+};
+
+//! Takes a message that has the number of one that it wrote once for that one, as if a database never went back.
+class trusting_database final : public test::forwarding_database {
+public:
+    using forwarding_database::forwarding_database;
+
+protected:
+    void run(storage::tables& tables, const std::function<void(storage::tables&)>& body) override
+    {
+        trusting_tables between(tables, first_stamps_);
+        body(between);
+    }
+
+private:
+    using stamps = std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t>; // by agent and number
+
+    class trusting_tables final : public test::forwarding_tables {
+    public:
+        trusting_tables(storage::tables& inner, stamps& first) : forwarding_tables(inner), first_(first) {}
+
+        void insert_messages(const storage::message_row& row) override
+        {
+            forwarding_tables::insert_messages(row);
+            for (auto number = row.first; number < row.numbers().end(); ++number)
+                first_.emplace(std::pair(row.agent, number), row.stamp);
+        }
+        std::optional<std::int64_t> message_stamp(std::int64_t agent, std::int64_t number) override
+        {
+            const auto known = first_.find({agent, number});
+            return known == first_.end() ? forwarding_tables::message_stamp(agent, number) : known->second;
+        }
+
+    private:
+        stamps& first_;
+    };
+
+    stamps first_stamps_;
+};
+
+//! Knows nothing of attempts: records that were begun in the same microsecond are the same to it.
+class attemptless_store final : public test::forwarding_store {
+public:
+    using forwarding_store::forwarding_store;
+
+    std::vector<step_outcome> put_steps(std::span<const step_request> batch) override
+    {
+        std::vector<step_request> without;
+        for (const auto& request : batch) {
+            without.emplace_back(step(request.step()).with_attempt(""), request.is_create_only());
+            if (request.is_restored())
+                without.back().restored();
+            if (request.replaced())
+                without.back().replacing("");
+        }
+        return forwarding_store::put_steps(without);
+    }
+    bool erase_step(std::string_view agent, std::string_view scope, std::string_view key,
+                    const std::optional<std::string>& attempt) override
+    {
+        return forwarding_store::erase_step(agent, scope, key, attempt ? std::optional("") : std::nullopt);
+    }
 };
 
 //! Says that nobody else has written since its last transaction.
@@ -131,6 +194,11 @@ template <class Tables>
 std::unique_ptr<storage::database> behind(std::unique_ptr<storage::database> inner)
 {
     return std::make_unique<test::database_with<Tables>>(std::move(inner));
+}
+
+std::unique_ptr<storage::database> trusting(std::unique_ptr<storage::database> inner)
+{
+    return std::make_unique<trusting_database>(std::move(inner));
 }
 
 template <class Store>
@@ -179,11 +247,17 @@ public:
     {
         to.self_check("a store that takes another's step for its own",
                       is_seen_interrupted({}, around<credulous_store>));
+        to.self_check("a store without attempts", is_seen_interrupted({}, around<attemptless_store>));
         to.self_check("a withdrawal that looks and then removes", is_seen_interrupted(look_then_withdraw()));
         to.self_check("an end that looks and then writes", is_seen_interrupted(look_then_end()));
         to.self_check("a settlement that looks and then writes", is_seen_interrupted(look_then_settle()));
         to.self_check("a store that prunes by key", is_seen_interrupted({}, around<stubborn_store>));
-        to.self_check("a database that hides its sweeps", is_seen_by_model(behind<discreet_tables>));
+        to.self_check("a database that hides its sweeps",
+                      is_seen_by_model([](std::unique_ptr<storage::database> inner) {
+                          return behind<discreet_tables>(trusting(std::move(inner)));
+                      }));
+        to.self_check("a database that trusts in numbers after it went back",
+                      is_seen_by_model(trusting));
         to.self_check("a database that hides what others wrote", is_seen_by_model(behind<lonely_tables>));
     }
 
