@@ -51,9 +51,11 @@ private:
 //! Thread safety: all functions may be called concurrently. Do not use an object in a child after `fork()`.
 class sqlite_store final : public detail::table_store {
 public:
-    //! Opens the file; makes it, and missing folders, if it is not there (for the owner alone).
+    //! Opens the file; makes it, and missing folders, if it is not there (for the owner alone). Links in the
+    //! path are followed once, as the system does it; one that leads nowhere stands for the file it names.
     //! @throws waymark::error `unsupported_format` (written by a newer version; left untouched),
-    //! `invalid_argument` (not a Waymark database; left untouched), `corrupt`, `busy`, `io`.
+    //! `invalid_argument` (not a Waymark database, which is left untouched, or not the path of a file),
+    //! `corrupt`, `busy`, `io`.
     explicit sqlite_store(const std::filesystem::path& path, const sqlite_options& options = {});
     ~sqlite_store() override;
 

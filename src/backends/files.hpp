@@ -1,6 +1,8 @@
 //! Files and folders as the durable backends need them: for the owner alone, and synced.
 #pragma once
 
+#include <waymark/error.hpp>
+
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -32,6 +34,22 @@ private:
 //! @throws waymark::error `io` that names the path and the reason; `what` is what was tried.
 [[noreturn]] void fail(const std::filesystem::path& path, const std::string& what, int error_number);
 
+//! What was there is there no more: an `io` error that a reader beside a writer takes for "look again".
+class vanished : public error {
+public:
+    explicit vanished(const std::filesystem::path& path);
+};
+
+//! @throws waymark::error `busy`: others change the folder all the time
+[[noreturn]] void fail_restless(const std::filesystem::path& folder);
+
+//! The absolute path that the system would use, through all links, of a file or folder that may not be there
+//! yet. A link that leads nowhere stands for what it names. Dots behind a folder that is not there lead back
+//! to where it would be.
+//! @throws waymark::error `io`: links in a circle, a file in place of a folder, a folder that may not be
+//! searched
+std::filesystem::path resolve(const std::filesystem::path& path);
+
 //! Opens relative to nothing but the path, never through a link at its end.
 //! @throws waymark::error `io`
 descriptor open(const std::filesystem::path& path, int flags);
@@ -42,7 +60,9 @@ void make_folders(const std::filesystem::path& folder);
 //! they may not have been synced by who made them.
 std::vector<std::filesystem::path> make_folders_below(const std::filesystem::path& root,
                                                       const std::filesystem::path& folder);
-//! What is in a folder, in no order. Empty if it is not there, is a link or no folder.
+//! What is in a folder, by name. Empty if it is not there, is a link or no folder. What is there all the
+//! time is in it, and of two things of which the second was made before the first was removed, one is.
+//! @throws waymark::error `busy` if the folder changes faster than it can be listed
 std::vector<std::filesystem::path> list(const std::filesystem::path& folder);
 //! Does nothing if it is not there.
 void remove(const std::filesystem::path& file);
@@ -54,6 +74,7 @@ void sync_folder(const std::filesystem::path& folder);
 //! Writes a file that is not there yet, for the owner alone. It is not synced yet.
 descriptor write_new(const std::filesystem::path& path, std::string_view content);
 void sync_file(const descriptor& file, const std::filesystem::path& path);
+//! @throws vanished if it is not there; waymark::error `io`, or `corrupt` if it is no regular file
 std::string read_whole(const std::filesystem::path& path);
 //! Writes a file's content over itself and syncs it. After a failed sync the system may take for written what
 //! it has only in memory; syncing alone would write nothing then. Does nothing if the file is not there.

@@ -413,3 +413,57 @@ TEST_CASE("a file of format 1 is migrated when it is opened, and nothing in it c
     CHECK(again.list(query("traveller")).front().content_bytes() > 0);
     CHECK(again.load_latest("traveller")->conversation().size() == 15);
 }
+
+TEST_CASE("a database that is named through links is the one that the system means")
+{
+    const test::temporary_folder folder;
+    const auto root = fs::canonical(folder.path());
+    fs::create_directories(root / "release" / "1");
+    fs::create_directory_symlink("release/1", root / "current");
+    fs::create_symlink("release/made.db", root / "linked.db");
+    fs::create_symlink("linked.db", root / "again.db");
+    const auto [named_as, is_at] = GENERATE(table<std::string, std::string>({
+        {"current/../shared/store.db", "release/shared/store.db"},
+        {"linked.db", "release/made.db"},
+        {"again.db", "release/made.db"},
+        {"none/../store.db", "store.db"},
+    }));
+    {
+        sqlite_store store(root / named_as);
+        store.save(numbered(1));
+        CHECK(fs::exists((root / is_at).native() + "-wal"));
+        CHECK_FALSE(fs::exists(root / "shared"));
+        CHECK_FALSE(fs::exists(root / "none"));
+        CHECK(store.stats().bytes > fs::file_size(root / is_at)); // with the log
+    }
+    CHECK(sqlite_store(root / is_at).load("agent", "", "1"));
+}
+
+TEST_CASE("links in a circle, and a name with a slash at its end, are no database")
+{
+    const test::temporary_folder folder;
+    fs::create_symlink("round.db", folder.path() / "round.db");
+    CHECK(failure_of([&] { sqlite_store store(folder.path() / "round.db"); }).code() == errc::io);
+    CHECK(failure_of([&] { sqlite_store store(folder.path() / "store.db/"); }).code() ==
+          errc::invalid_argument);
+    CHECK_FALSE(fs::exists(folder.path() / "store.db"));
+}
+
+TEST_CASE("the log that a killed process left is written again, also if the file is opened through a link")
+{
+    const test::temporary_folder folder;
+    const auto left = folder.path() / "left.db";
+    {
+        sqlite_store store(folder.path() / "store.db");
+        store.save(numbered(1));
+        for (const auto* companion : {"", "-wal"}) // as if it had been killed now
+            fs::copy_file((folder.path() / "store.db").native() + companion, left.native() + companion);
+    }
+    const auto log = left.native() + "-wal";
+    const auto before = fs::file_time_type::clock::now() - 24h;
+    fs::last_write_time(log, before);
+    fs::create_symlink("left.db", folder.path() / "link.db");
+    sqlite_store store(folder.path() / (GENERATE(true, false) ? "link.db" : "left.db"));
+    CHECK(fs::last_write_time(log) > before + 1h);
+    CHECK(store.load("agent", "", "1"));
+}

@@ -89,10 +89,10 @@ void locked_folder::remove_files(const std::vector<fs::path>& paths, const std::
 
 fs::path locked_folder::resolve(const fs::path& path)
 {
-    if (path.empty())
-        throw error(errc::invalid_argument, "the path of a file store is empty; name a folder");
-    auto whole = fs::absolute(path).lexically_normal();
-    return whole.has_filename() ? whole : whole.parent_path();
+    if (path.empty() || path.native().find('\0') != std::string::npos)
+        throw error(errc::invalid_argument,
+                    "the path of a file store is empty or contains a NUL; name a folder");
+    return files::resolve(path);
 }
 
 void locked_folder::require_usable() const

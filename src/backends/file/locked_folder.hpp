@@ -26,6 +26,22 @@ public:
 
     //! For functions that read: a reader looks at what the writing process did since.
     std::unique_lock<std::mutex> lock_to_read();
+    //! Calls `ask` until nothing that it found is gone when it reads it: removed by the writing process
+    //! beside a reader, or by hand. @throws waymark::error `busy` if that does not come to an end
+    template <class Ask>
+    auto answer(Ask ask)
+    {
+        constexpr int most_times = 1'000;
+        const auto lock = lock_to_read();
+        for (int i = 0; i < most_times; ++i) {
+            try {
+                return ask();
+            } catch (const files::vanished&) {
+                files_in.look_again();
+            }
+        }
+        files::fail_restless(root);
+    }
     std::unique_lock<std::mutex> lock_to_write();
 
     void publish(file_changes& changes, const std::vector<std::string>& touched);
@@ -64,7 +80,7 @@ public:
     std::set<fs::path> known_folders; // see file_changes
 
 private:
-    //! Without a slash at its end.
+    //! Through all links, once: they may lead elsewhere later.
     static fs::path resolve(const fs::path& folder);
     void require_usable() const;
     void take_lock();

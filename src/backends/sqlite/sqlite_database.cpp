@@ -24,7 +24,11 @@ std::string resolve(const fs::path& path)
 {
     if (path.native().empty() || path.native().find('\0') != std::string::npos)
         throw error(errc::invalid_argument, "the path of a database must not be empty or contain a NUL");
-    return fs::absolute(path).lexically_normal().native();
+    if (!path.has_filename())
+        throw error(errc::invalid_argument, detail::quoted(path.native()) +
+                                                " ends with a slash, as a folder does; name a file in it");
+    // The companions of the file, its log above all, lie beside the file and not beside a link to it.
+    return files::resolve(path).native();
 }
 
 //! Makes the file for its owner alone; SQLite gives its companions the same mode. SQLite must not have the
