@@ -15,7 +15,7 @@ enum class errc {
     not_found,            //!< something that the call depends on does not exist (a fork's origin, say)
     conflict,             //!< `create_only` or `expect_head` did not hold, or an id is ambiguous
     corrupt,              //!< stored data is damaged; nothing is guessed
-    busy,                 //!< another process or connection holds the store for too long
+    busy,                 //!< others hold the store for too long, or change it faster than it can be read
     unavailable,          //!< the database server cannot be reached; a save has written nothing
     closed,               //!< the store has been closed
     overloaded,           //!< the queue and its waiting room are full; nothing was queued

@@ -13,7 +13,9 @@ class file_options {
 public:
     file_options() = default;
 
-    //! Opens what another process may be writing. Everything that writes fails with `errc::invalid_argument`.
+    //! Opens what another process may be writing, and sees each save that returned before the question.
+    //! Everything that writes fails with `errc::invalid_argument`. Reading fails with `errc::busy` if the
+    //! folder changes faster than it can be read.
     file_options& read_only(bool only = true) & noexcept;
     file_options&& read_only(bool only = true) && noexcept;
     file_options& with_limits(waymark::limits bounds) & noexcept;
@@ -33,14 +35,18 @@ private:
 //! A save rewrites the whole conversation: take `sqlite_store` for long ones. It is as durable as
 //! `durability::full`: files and folders are synced. One process writes at a time; a second one is refused
 //! with `errc::busy`. The files of an agent are looked at when it is first used; after that, a store that
-//! writes expects nobody else to change them.
+//! writes expects nobody else to change them (what is gone when it is read makes it look again).
 //!
-//! A file that cannot be read makes its checkpoint `errc::corrupt`; lists show it with `damage()`.
+//! A file that cannot be read makes its checkpoint `errc::corrupt`; lists show it with `damage()`, at the
+//! place that it claims. Nobody knows whether it is the head, so that `load_latest` and `expect_head` are
+//! `errc::corrupt` in its scope, and no step of the scope is removed, until it is saved again (it is the
+//! newest then) or erased. A file that was removed by hand is a checkpoint that is not there.
 //!
 //! Thread safety: all functions may be called concurrently.
 class file_store final : public store {
 public:
-    //! Opens the folder; makes it if it is not there (for the owner alone), unless read-only.
+    //! Opens the folder; makes it if it is not there (for the owner alone), unless read-only. Links in the
+    //! path are followed once, as the system does it; one that leads nowhere stands for the folder it names.
     //! @throws waymark::error `busy` (another process writes there), `unsupported_format`, `io`.
     explicit file_store(const std::filesystem::path& folder, file_options options = {});
     ~file_store() override;

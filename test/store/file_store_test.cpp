@@ -1,4 +1,5 @@
 #include "backends/file/file_names.hpp"
+#include "backends/files.hpp"
 #include "catch.hpp"
 #include "temporary_folder.hpp"
 
@@ -44,6 +45,19 @@ std::vector<std::string> ids(const std::vector<checkpoint_header>& list)
     for (const auto& header : list)
         result.push_back(header.id());
     return result;
+}
+
+void replace_in(const fs::path& file, const std::string& old, const std::string& with)
+{
+    auto text = content_of(file);
+    text.replace(text.find(old), old.size(), with);
+    write(file, text);
+}
+
+void put(store& to, const step& value)
+{
+    const std::vector<step_request> one = {step_request(value)};
+    REQUIRE_FALSE(to.put_steps(one).at(0).code());
 }
 
 error failure_of(const std::function<void()>& action)
@@ -230,12 +244,14 @@ TEST_CASE("a damaged file is an error by name; lists show the others and say so"
         CHECK(ids(list) == std::vector<std::string>{"one", "two", "three"});
         CHECK(list[1].damage());
         CHECK_FALSE(list[0].damage());
-        CHECK(store.load_latest("agent")->id() == "three"); // the damaged one says that it is older
+        CHECK(failure_of([&] { store.load_latest("agent"); }).code() ==
+              errc::corrupt); // it says that it is older, but what is true of it?
         CHECK(store.verify().damages().size() == 1);
         CHECK(store.verify().damages().at(0).key.id() == "two");
         CHECK_THROWS_AS(store.load_all(query("agent")), error);
         store.save(named("agent", "two")); // mends it
         CHECK(store.verify().ok());
+        CHECK(store.load_latest("agent")->id() == "two"); // its old place is lost
     }
     SECTION("cut off, or empty")
     {
@@ -265,6 +281,126 @@ TEST_CASE("a damaged file is an error by name; lists show the others and say so"
         CHECK(store.list(query("agent").oldest_first()).at(1).damage());
         CHECK(content_of(file) == newer + "}");
     }
+}
+
+TEST_CASE("the sequence of a damaged file is a guess, and nothing is decided by it")
+{
+    const test::temporary_folder folder;
+    {
+        file_store store(folder.path());
+        for (const auto* id : {"c1", "c2", "c3", "c4", "c5", "c6", "c7", "c8", "c9"})
+            store.save(named("agent", id));
+        put(store, step("agent", "", "sent").with_checkpoint("c9").with_result("yes"));
+    }
+    const auto file = folder.path() / "agent" / "c9.json";
+    replace_in(file, "\"sequence\": 9", "\"sequence\": 1");
+
+    for (int opening = 0; opening < 2; ++opening) { // what is removed for good is missing the second time
+        file_store store(folder.path());
+        const auto failure = failure_of([&] { store.load_latest("agent"); });
+        CHECK(failure.code() == errc::corrupt);
+        CHECK(failure.details().message().find("c9.json") != std::string::npos);
+        REQUIRE(store.load_steps(step_query("agent")).size() == 1);
+        CHECK(store.list(query("agent")).size() == 9);
+    }
+    file_store store(folder.path());
+    SECTION("it is no head to expect, and neither is another")
+    {
+        for (const auto* head : {"c8", "c9"})
+            CHECK(failure_of([&] {
+                      store.save(named("agent", "next"), save_options{}.expect_head(head));
+                  }).code() == errc::corrupt);
+    }
+    SECTION("nobody knows what was before it; it may be before another")
+    {
+        CHECK(failure_of([&] { store.list(query("agent").before("c9")); }).code() == errc::corrupt);
+        CHECK(store.list(query("agent").before("c3")).size() == 3);
+    }
+    SECTION("retention neither counts nor removes it, and keeps the newest of the others")
+    {
+        CHECK(store.prune("agent", retention{}.keep_last(2), dry_run::no).removed().size() == 6);
+        CHECK(store.count(query("agent")) == 3);
+        CHECK(store.load("agent", "", "c8"));
+        CHECK(fs::exists(file));
+    }
+    SECTION("saved again it is the newest, and its step is still there")
+    {
+        CHECK(store.save(named("agent", "c9")).sequence() > 9);
+        CHECK(store.load_latest("agent")->id() == "c9");
+        CHECK(store.load_steps(step_query("agent")).size() == 1);
+    }
+    SECTION("others are erased, and its step stays")
+    {
+        CHECK(store.erase("agent", "", "c8"));
+        CHECK(store.load_steps(step_query("agent")).size() == 1);
+    }
+    SECTION("erased, its sequence is not used again, and its step goes with it")
+    {
+        CHECK(store.erase("agent", "", "c9"));
+        CHECK(store.load_latest("agent")->id() == "c8");
+        CHECK(store.load_steps(step_query("agent")).empty());
+        CHECK(store.save(named("agent", "next")).sequence() > 9);
+    }
+    SECTION("the whole scope can be erased")
+    {
+        CHECK(store.erase_scope("agent", "") == 9);
+        CHECK_FALSE(store.load_latest("agent"));
+        CHECK(store.load_steps(step_query("agent")).empty());
+        CHECK(store.save(named("agent", "next")).sequence() > 9);
+    }
+    SECTION("a step that is made on it stays, whatever its sequence was")
+    {
+        put(store, step("agent", "", "sent").with_checkpoint("c9").with_result("yes, twice"));
+        put(store, step("agent", "", "new").with_checkpoint("c9"));
+        store.save(named("agent", "c9"));
+        CHECK(store.load_steps(step_query("agent")).size() == 2);
+    }
+}
+
+TEST_CASE("what is saved beside a damaged file keeps its sequence to itself, even if it is damaged, too")
+{
+    const test::temporary_folder folder;
+    {
+        file_store store(folder.path());
+        store.save(named("agent", "one"));
+        store.save(named("agent", "two"));
+    }
+    write(folder.path() / "agent" / "two.json", "");
+    const auto given = file_store(folder.path()).save(named("agent", "three")).sequence();
+    write(folder.path() / "agent" / "three.json", "");
+    CHECK(file_store(folder.path()).save(named("agent", "four")).sequence() > given);
+}
+
+TEST_CASE("a scope whose only checkpoint is damaged is not an empty one")
+{
+    const test::temporary_folder folder;
+    const std::string scope = GENERATE(std::string("side"), std::string(255, 's')); // the latter is shortened
+    {
+        file_store store(folder.path());
+        store.save(named("agent", "one").with_scope(scope));
+        put(store, step("agent", scope, "sent").with_checkpoint("one").with_result("yes"));
+    }
+    write(folder.path() / "agent" / ".waymark" / "scopes" / file::to_name(scope) / "one.json", "");
+    for (int opening = 0; opening < 2; ++opening) {
+        file_store store(folder.path());
+        CHECK(failure_of([&] { store.load_latest("agent", scope); }).code() == errc::corrupt);
+        CHECK(store.load_steps(step_query("agent").scope(scope)).size() == 1);
+    }
+}
+
+TEST_CASE("a damaged checkpoint counts in a scope with a long name, too")
+{
+    const test::temporary_folder folder;
+    const std::string scope(255, 's');
+    {
+        file_store store(folder.path());
+        store.save(named("agent", "one").with_scope(scope));
+        store.save(named("agent", "two").with_scope(scope));
+    }
+    write(folder.path() / "agent" / ".waymark" / "scopes" / file::to_name(scope) / "two.json", "");
+    file_store store(folder.path());
+    CHECK(failure_of([&] { store.load_latest("agent", scope); }).code() == errc::corrupt);
+    CHECK(store.list(query("agent").scope(scope)).size() == 2);
 }
 
 TEST_CASE("the order survives restarts and clocks, and erasures")
@@ -466,4 +602,152 @@ TEST_CASE("a folder that is not there, or is a file, is refused")
     CHECK(failure_of([&] { file_store store(folder.path() / "none", file_options{}.read_only()); }).code() ==
           errc::io);
     CHECK_FALSE(fs::exists(folder.path() / "none"));
+}
+
+TEST_CASE("a head that was removed by hand is looked for again")
+{
+    const test::temporary_folder folder;
+    file_store store(folder.path());
+    store.save(named("agent", "one"));
+    store.save(named("agent", "two"));
+    put(store, step("agent", "", "sent").with_checkpoint("one").with_result("yes"));
+    fs::remove(folder.path() / "agent" / "two.json");
+    SECTION("by load_latest")
+    {
+        CHECK(store.load_latest("agent")->id() == "one");
+    }
+    SECTION("by load")
+    {
+        CHECK_FALSE(store.load("agent", "", "two"));
+    }
+    SECTION("by load with the id alone")
+    {
+        CHECK_FALSE(store.load("two"));
+    }
+    SECTION("by load_all")
+    {
+        CHECK(store.load_all(query("agent")).size() == 1);
+    }
+    SECTION("by verify")
+    {
+        CHECK(store.verify().ok());
+    }
+    CHECK(store.load_latest("agent")->id() == "one");
+    CHECK(store.load_steps(step_query("agent")).size() == 1);
+    store.save(named("agent", "three"));
+    CHECK(store.load_latest("agent")->id() == "three");
+}
+
+TEST_CASE("what a writer erases while a reader verifies is no damage")
+{
+    const test::temporary_folder folder;
+    file_store writer(folder.path());
+    for (const auto* id : {"one", "two", "three"})
+        for (const auto* agent : {"a", "b"})
+            writer.save(named(agent, id));
+    put(writer, step("b", "", "sent").with_checkpoint("one").with_result("yes"));
+    file_store reader(folder.path(), file_options{}.read_only());
+    std::uint64_t calls = 0;
+    const auto report = reader.verify([&](const verify_progress& progress) {
+        CHECK(progress.checked <= progress.total);
+        CHECK(progress.checked >= ++calls);
+        if (progress.checked != 1)
+            return;
+        writer.save(named("a", "four"));
+        writer.erase("a", "", "two");
+        writer.erase_agent("b");
+    });
+    CHECK(report.ok());
+    CHECK(report.checked() >= 3);
+    CHECK(calls > 1);
+}
+
+TEST_CASE("a young file that was replaced by one with the same inode, size and time is read again")
+{
+    const test::temporary_folder folder, other;
+    auto saved = named("agent", "one");
+    file_store(folder.path()).save(saved.with_name("first"));
+    file_store(other.path()).save(saved.with_name("other"));
+    const auto file = folder.path() / "agent" / "one.json";
+    const auto time = fs::last_write_time(file);
+    file_store reader(folder.path(), file_options{}.read_only());
+    CHECK(reader.list(query("agent")).at(0).name() == "first");
+    // Two saves within a tick of the file system's clock can do that: the second gets the inode of the file
+    // that the first replaced.
+    write(file, content_of(other.path() / "agent" / "one.json"));
+    fs::last_write_time(file, time);
+    CHECK(reader.list(query("agent")).at(0).name() == "other");
+}
+
+namespace {
+
+//! release/1, current -> release/1, and links that lead nowhere, to links, in a circle.
+struct linked_folders {
+    linked_folders()
+    {
+        fs::create_directories(root / "release" / "1");
+        fs::create_directory_symlink("release/1", root / "current");
+        fs::create_directory_symlink(root / "current", root / "newest");
+        fs::create_symlink("release/new", root / "dangling");
+        fs::create_symlink("turning", root / "round");
+        fs::create_symlink("round", root / "turning");
+        write(root / "file", "text");
+    }
+
+    test::temporary_folder folder;
+    fs::path root = fs::canonical(folder.path());
+};
+
+} // namespace
+
+TEST_CASE("a path leads where the system would go")
+{
+    const linked_folders at;
+    const auto& root = at.root;
+    const auto resolved = [&](const std::string& path) { return files::resolve(root / path); };
+    CHECK(resolved("current") == root / "release" / "1");
+    CHECK(resolved("current/") == root / "release" / "1");
+    CHECK(resolved("current/..") == root / "release");
+    CHECK(resolved("current/../shared/store.db") == root / "release" / "shared" / "store.db");
+    CHECK(resolved("newest/../shared") == root / "release" / "shared");
+    CHECK(resolved("dangling") == root / "release" / "new");
+    CHECK(resolved("dangling/sub/x") == root / "release" / "new" / "sub" / "x");
+    CHECK(resolved("./none/./x//y/") == root / "none" / "x" / "y");
+    CHECK(resolved("none/../x") == root / "x");
+    CHECK(resolved("none/../current/x") == root / "release" / "1" / "x");
+    CHECK(resolved("../../../../../../../../../../..") == "/");
+    CHECK(failure_of([&] { resolved("round/x"); }).details().message().find("symbolic links") !=
+          std::string::npos);
+    CHECK(failure_of([&] { resolved("file/x"); }).code() == errc::io);
+    CHECK(failure_of([&] { resolved("file/../x"); }).code() == errc::io);
+
+    const auto before = fs::current_path();
+    fs::current_path(root);
+    const auto relative = files::resolve("current/../x");
+    fs::current_path(before);
+    CHECK(relative == root / "release" / "x");
+}
+
+TEST_CASE("a folder that is named through links is the one that the system means")
+{
+    const linked_folders at;
+    const auto [named_as, is_at] = GENERATE(table<std::string, std::string>({
+        {"current/../shared", "release/shared"},
+        {"current/", "release/1"},
+        {"newest/store", "release/1/store"},
+        {"dangling", "release/new"},
+        {"none/../store", "store"},
+    }));
+    {
+        file_store store(at.root / named_as);
+        store.save(named("agent", "one"));
+        CHECK(fs::exists(at.root / is_at / "agent" / "one.json"));
+        CHECK_FALSE(fs::exists(at.root / "shared"));
+        CHECK_FALSE(fs::exists(at.root / "none"));
+        // Where the links lead later is another matter.
+        fs::remove(at.root / "current");
+        fs::create_directory_symlink("elsewhere", at.root / "current");
+        store.save(named("agent", "two"));
+    }
+    CHECK(file_store(at.root / is_at).load_latest("agent")->id() == "two");
 }

@@ -13,6 +13,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
+constexpr std::int64_t highest_sequence = std::int64_t{1} << 62;
+
 // Whether something lies in a file or folder of that (shortened) name. The name may be an id as well, whose
 // file has another name then.
 
@@ -62,16 +64,16 @@ step_file* scope_files::find_step(std::string_view key)
 
 const checkpoint_file* scope_files::without_sequence() const
 {
-    for (const auto& [id, entry] : checkpoints_)
-        if (!entry.has_sequence)
-            return &entry;
-    return nullptr;
+    return without_sequence_.empty() ? nullptr : &checkpoints_.at(*without_sequence_.begin());
 }
 
 void scope_files::put(checkpoint_file added)
 {
     remove(added.header.id());
-    order_.emplace(added.header.sequence(), added.header.id());
+    if (added.has_sequence)
+        order_.emplace(added.header.sequence(), added.header.id());
+    else
+        without_sequence_.insert(added.header.id());
     checkpoints_.emplace(added.header.id(), std::move(added));
 }
 
@@ -81,6 +83,7 @@ void scope_files::remove(std::string_view id)
     if (found == checkpoints_.end())
         return;
     order_.erase({found->second.header.sequence(), found->first});
+    without_sequence_.erase(found->first);
     checkpoints_.erase(found);
 }
 
@@ -138,19 +141,28 @@ std::int64_t agent_files::last_sequence() const noexcept
     return last;
 }
 
+bool agent_files::all_sequences_are_known() const noexcept
+{
+    return !record_damage && std::all_of(scopes.begin(), scopes.end(), [](const auto& entry) {
+        return entry.second.without_sequence() == nullptr;
+    });
+}
+
+std::int64_t agent_files::last_possible_sequence() const noexcept
+{
+    constexpr std::int64_t room = (std::int64_t{1} << 20) - 1; // for what cannot be read
+    const auto last = last_sequence();
+    return all_sequences_are_known() || last >= highest_sequence ? last : last + room;
+}
+
 std::int64_t agent_files::next_sequence() const
 {
-    constexpr std::int64_t highest = std::int64_t{1} << 62;
-    constexpr std::int64_t room = std::int64_t{1} << 20; // for what cannot be read
-    const auto last = last_sequence();
-    if (last >= highest)
+    const auto last = last_possible_sequence();
+    if (last >= highest_sequence)
         throw error(errc::corrupt, "agent " + detail::quoted(record.agent_id) +
                                        " has a checkpoint with sequence " + std::to_string(last) +
                                        "; repair that file");
-    const bool all_known = !record_damage && std::all_of(scopes.begin(), scopes.end(), [](const auto& entry) {
-        return entry.second.without_sequence() == nullptr;
-    });
-    return last + (all_known ? 1 : room);
+    return last + 1;
 }
 
 fs::path agent_files::folder_of(std::string_view scope) const

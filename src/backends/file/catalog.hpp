@@ -12,7 +12,10 @@
 
 namespace waymark::file {
 
-//! Reads folders when they are first needed.
+//! Reads folders when they are first needed. Others may change them meanwhile: what was listed and is gone
+//! when it is read makes it list again, so that what replaced it is found.
+//!
+//! Functions that read throw waymark::error `busy` if a folder changes faster than it can be read, or `io`.
 class catalog {
 public:
     //! A catalog for writing also finishes erasures that were interrupted.
@@ -50,7 +53,7 @@ private:
 
 //! Whether a folder holds nothing that is not ours.
 bool holds_only_ours(const std::filesystem::path& folder);
-//! The files in a folder that may be checkpoints or steps.
+//! The files in a folder that may be checkpoints or steps. @throws files::vanished
 std::vector<std::filesystem::path> documents_in(const std::filesystem::path& folder);
 
 //! None if it is not there. @throws waymark::error `io`

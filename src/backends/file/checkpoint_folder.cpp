@@ -52,7 +52,10 @@ checkpoint checkpoint_folder::read(const checkpoint_file& found, const fs::path&
     if (found.header.damage())
         fail_damaged(found);
     try {
-        return read_checkpoint(files::read_whole(path)).with_sequence(found.header.sequence());
+        auto value = read_checkpoint(files::read_whole(path));
+        if (value.sequence() <= 0) // of another program
+            value.with_sequence(found.header.sequence());
+        return value;
     } catch (const error& failure) {
         if (failure.code() != errc::corrupt && failure.code() != errc::unsupported_format)
             throw;
@@ -95,6 +98,8 @@ save_result checkpoint_folder::save(const save_request& request, file_changes& c
     detail::require_options(request, existing != nullptr,
                             head == nullptr ? std::nullopt : std::optional(head->header.id()));
 
+    // A damaged file has lost its place; what is saved over it comes last.
+    const bool all_are_known = known_agent == nullptr || known_agent->all_sequences_are_known();
     const auto sequence = existing != nullptr && existing->has_sequence ? existing->header.sequence()
                           : known_agent == nullptr                      ? 1
                                                                         : known_agent->next_sequence();
@@ -103,6 +108,13 @@ save_result checkpoint_folder::save(const save_request& request, file_changes& c
                                        options.limits());
     auto& agent = files_in.find_or_add(wanted.agent_id());
     write_record_of_new(agent, changes);
+    if (!all_are_known && !agent.record_damage && agent.record.last_sequence < sequence) {
+        // Beside what cannot be read, the file of this checkpoint alone would not do: if it is damaged, too,
+        // its sequence must not be given again.
+        agent.record.last_sequence = sequence;
+        agent.has_record = true;
+        changes.write(agent.record_path(), write_agent(agent.record));
+    }
     const auto path = existing != nullptr ? existing->path : agent.path_of(wanted.scope(), wanted.id());
     changes.write(path, text);
     const bool pinned = existing != nullptr && existing->header.pinned();
@@ -154,11 +166,11 @@ void checkpoint_folder::put_step(const step_request& request, file_changes& chan
     step_document next{wanted, 0};
     if (wanted.checkpoint_id()) {
         const auto* made_on = scope == nullptr ? nullptr : scope->find(*wanted.checkpoint_id());
-        if (made_on != nullptr)
+        if (made_on != nullptr && made_on->has_sequence)
             next.made_on = made_on->header.sequence();
         else if (existing != nullptr && existing->content.value.checkpoint_id() == wanted.checkpoint_id())
             next.made_on = existing->content.made_on;
-        else if (!request.is_restored())
+        else if (made_on == nullptr && !request.is_restored())
             detail::fail_without_checkpoint(wanted);
     }
     auto& agent = files_in.find_or_add(wanted.agent_id());
@@ -166,7 +178,7 @@ void checkpoint_folder::put_step(const step_request& request, file_changes& chan
     const auto path = agent.path_of_step(wanted.scope(), wanted.key());
     changes.write(path, write_step(next));
     agent.scopes[wanted.scope()].steps.insert_or_assign(wanted.key(),
-                                                        step_file{path, std::move(next), std::nullopt});
+                                                        step_file{path, {}, std::move(next), std::nullopt});
 }
 
 std::int64_t checkpoint_folder::resolve_before(const query& wanted)
@@ -183,6 +195,8 @@ std::int64_t checkpoint_folder::resolve_before(const query& wanted)
         }
     if (found == nullptr)
         detail::fail_unknown_before(wanted);
+    if (!found->has_sequence)
+        fail_damaged(*found); // nobody knows what was before it
     return found->header.sequence();
 }
 
@@ -197,7 +211,8 @@ std::vector<const checkpoint_file*> checkpoint_folder::select(const query& wante
             if (wanted.scope() && name != *wanted.scope())
                 continue;
             for (const auto& [id, entry] : scope.checkpoints())
-                if ((!before || entry.header.sequence() < *before) && matches_query(wanted, entry))
+                if ((!before || !entry.has_sequence || entry.header.sequence() < *before) &&
+                    matches_query(wanted, entry))
                     matches.push_back(&entry);
         }
         std::sort(matches.begin(), matches.end(), [&](const auto* a, const auto* b) {
@@ -237,13 +252,15 @@ void checkpoint_folder::remove(agent_files& agent, const std::string& scope_name
     require_record(agent);
     auto& scope = *agent.find_scope(scope_name);
     const auto last = agent.last_sequence();
+    const auto last_of_unknown = agent.last_possible_sequence();
     bool record_changed = false;
     std::vector<fs::path> paths;
     for (const auto& id : ids) {
         const auto& entry = *scope.find(id);
         paths.push_back(entry.path);
-        if (entry.header.sequence() == last && agent.record.last_sequence < last) {
-            agent.record.last_sequence = last; // not used again, although the file goes
+        const auto used = entry.has_sequence ? entry.header.sequence() : last_of_unknown;
+        if (used >= last && agent.record.last_sequence < used) {
+            agent.record.last_sequence = used; // not used again, although the file goes
             record_changed = true;
         }
         record_changed = agent.record.pins.erase({scope_name, id}) != 0 || record_changed;
@@ -362,13 +379,16 @@ prune_result checkpoint_folder::prune(agent_files& agent, const retention& polic
     for (auto& [name, scope] : agent.scopes) {
         if (!policies.applies_to(name))
             continue;
-        const auto ordered = scope.in_order();
+        auto ordered = scope.in_order();
+        // What cannot be read is kept for whoever repairs it, and does not count: the newest that can be read
+        // stays, too.
+        std::erase_if(ordered, [](const auto* entry) { return entry->header.damage().has_value(); });
         const auto needed = needed_by_steps(scope);
         std::vector<retention_candidate> candidates;
-        for (const auto* entry : ordered) // a damaged one is kept for whoever repairs it
-            candidates.push_back(
-                {entry->header.created_at(), entry->header.name(), entry->header.stored_bytes(),
-                 entry->header.pinned() || entry->header.damage() || needed.contains(entry->header.id())});
+        for (const auto* entry : ordered)
+            candidates.push_back({entry->header.created_at(), entry->header.name(),
+                                  entry->header.stored_bytes(),
+                                  entry->header.pinned() || needed.contains(entry->header.id())});
         std::vector<std::string> ids;
         for (const auto index : policies.select(candidates, at)) {
             ids.push_back(ordered[index]->header.id());

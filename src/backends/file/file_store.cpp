@@ -6,6 +6,10 @@
 
 #include <waymark/file_store.hpp>
 
+#include <algorithm>
+#include <map>
+#include <set>
+
 namespace waymark {
 
 namespace fs = std::filesystem;
@@ -61,80 +65,92 @@ std::optional<checkpoint> file_store::load(std::string_view agent_id, std::strin
                                            std::string_view id)
 {
     detail::validate_key(agent_id, scope, id);
-    const auto lock = impl_->lock_to_read();
-    auto* agent = impl_->files_in.find(agent_id);
-    const auto* found = agent == nullptr ? nullptr : agent->find(scope, id);
-    return found == nullptr ? std::nullopt : std::optional(impl_->read(*found, found->path));
+    return impl_->answer([&] {
+        auto* agent = impl_->files_in.find(agent_id);
+        const auto* found = agent == nullptr ? nullptr : agent->find(scope, id);
+        return found == nullptr ? std::nullopt : std::optional(impl_->read(*found, found->path));
+    });
 }
 
 std::optional<checkpoint> file_store::load(std::string_view id)
 {
     validate_id(id, "the checkpoint id");
-    const auto lock = impl_->lock_to_read();
-    const checkpoint_file* found = nullptr;
-    for (const auto& agent_id : impl_->files_in.agents())
-        for (auto& [name, scope] : impl_->files_in.find(agent_id)->scopes) {
-            const auto* match = scope.find(id);
-            if (match != nullptr && found != nullptr)
-                detail::fail_ambiguous_id(id);
-            found = match != nullptr ? match : found;
-        }
-    return found == nullptr ? std::nullopt : std::optional(impl_->read(*found, found->path));
+    return impl_->answer([&] {
+        const checkpoint_file* found = nullptr;
+        for (const auto& agent_id : impl_->files_in.agents())
+            for (auto& [name, scope] : impl_->files_in.find(agent_id)->scopes) {
+                const auto* match = scope.find(id);
+                if (match != nullptr && found != nullptr)
+                    detail::fail_ambiguous_id(id);
+                found = match != nullptr ? match : found;
+            }
+        return found == nullptr ? std::nullopt : std::optional(impl_->read(*found, found->path));
+    });
 }
 
 std::optional<checkpoint> file_store::load_latest(std::string_view agent_id, std::string_view scope)
 {
     validate_id(agent_id, "the agent id");
     validate_label(scope, "the scope");
-    const auto lock = impl_->lock_to_read();
-    auto* agent = impl_->files_in.find(agent_id);
-    const auto* where = agent == nullptr ? nullptr : agent->find_scope(scope);
-    const auto* head = where == nullptr ? nullptr : where->head();
-    if (head == nullptr)
-        return std::nullopt;
-    if (const auto* damaged = where->without_sequence())
-        file::fail_damaged(*damaged); // it may be the newest: nothing is guessed
-    return impl_->read(*head, head->path);
+    return impl_->answer([&]() -> std::optional<checkpoint> {
+        auto* agent = impl_->files_in.find(agent_id);
+        const auto* where = agent == nullptr ? nullptr : agent->find_scope(scope);
+        if (where == nullptr)
+            return std::nullopt;
+        if (const auto* damaged = where->without_sequence())
+            file::fail_damaged(*damaged); // it may be the newest: nothing is guessed
+        const auto* head = where->head();
+        return head == nullptr ? std::nullopt : std::optional(impl_->read(*head, head->path));
+    });
 }
 
 std::vector<checkpoint_header> file_store::list(const query& query)
 {
-    const auto lock = impl_->lock_to_read();
-    std::vector<checkpoint_header> result;
-    for (const auto* match : impl_->select(query)) {
-        impl_->require_record(*impl_->files_in.find(match->header.agent_id())); // it says what is pinned
-        result.push_back(match->header);
-    }
-    return result;
+    return impl_->answer([&] {
+        std::vector<checkpoint_header> result;
+        for (const auto* match : impl_->select(query)) {
+            impl_->require_record(*impl_->files_in.find(match->header.agent_id())); // it says what is pinned
+            result.push_back(match->header);
+        }
+        return result;
+    });
 }
 
 std::vector<checkpoint> file_store::load_all(const query& query)
 {
-    const auto lock = impl_->lock_to_read();
-    std::vector<checkpoint> result;
-    for (const auto* match : impl_->select(query))
-        result.push_back(impl_->read(*match, match->path));
-    return result;
+    // What was read before something else was gone is not read again: beside a writer that removes one after
+    // the other, it would never come to an end.
+    std::map<fs::path, std::pair<file::file_stamp, checkpoint>> read;
+    return impl_->answer([&] {
+        std::vector<checkpoint> result;
+        for (const auto* match : impl_->select(query)) {
+            const auto known = read.find(match->path);
+            if (known == read.end() || known->second.first != match->stamp)
+                read.insert_or_assign(match->path, std::pair(match->stamp, impl_->read(*match, match->path)));
+            result.push_back(read.at(match->path).second); // a copy shares its messages
+        }
+        return result;
+    });
 }
 
 std::uint64_t file_store::count(const query& query)
 {
-    const auto lock = impl_->lock_to_read();
-    return impl_->select(query).size();
+    return impl_->answer([&] { return impl_->select(query).size(); });
 }
 
 std::vector<std::string> file_store::list_agents(std::string_view after, std::size_t limit)
 {
     validate_label(after, "the agent id");
-    const auto lock = impl_->lock_to_read();
-    std::vector<std::string> result;
-    for (auto& agent_id : impl_->files_in.agents()) {
-        if (result.size() == limit)
-            break;
-        if (agent_id > after && !impl_->files_in.find(agent_id)->empty())
-            result.push_back(std::move(agent_id));
-    }
-    return result;
+    return impl_->answer([&] {
+        std::vector<std::string> result;
+        for (auto& agent_id : impl_->files_in.agents()) {
+            if (result.size() == limit)
+                break;
+            if (agent_id > after && !impl_->files_in.find(agent_id)->empty())
+                result.push_back(std::move(agent_id));
+        }
+        return result;
+    });
 }
 
 bool file_store::erase(std::string_view agent_id, std::string_view scope, std::string_view id)
@@ -161,6 +177,9 @@ std::uint64_t file_store::erase_scope(std::string_view agent_id, std::string_vie
     std::vector<std::string> ids;
     for (const auto* entry : where->in_order())
         ids.push_back(entry->header.id());
+    for (const auto& [id, entry] : where->checkpoints()) // one of these may be the head
+        if (!entry.has_sequence)
+            ids.push_back(id);
     impl_->remove(*agent, std::string(scope), ids);
     impl_->remove_steps(*agent, *where, [](const file::step_file&) { return true; });
     return ids.size();
@@ -199,9 +218,14 @@ std::uint64_t file_store::copy_agent(std::string_view from, std::string_view to)
 prune_result file_store::prune(std::string_view agent_id, const retention& policies, dry_run dry)
 {
     validate_id(agent_id, "the agent id");
-    const auto lock = dry == dry_run::yes ? impl_->lock_to_read() : impl_->lock_to_write();
-    auto* agent = impl_->files_in.find(agent_id);
-    return agent == nullptr ? prune_result() : impl_->prune(*agent, policies, dry);
+    const auto decide = [&] {
+        auto* agent = impl_->files_in.find(agent_id);
+        return agent == nullptr ? prune_result() : impl_->prune(*agent, policies, dry);
+    };
+    if (dry == dry_run::yes)
+        return impl_->answer(decide);
+    const auto lock = impl_->lock_to_write();
+    return decide();
 }
 
 bool file_store::pin(std::string_view agent_id, std::string_view scope, std::string_view id, bool pinned)
@@ -240,17 +264,18 @@ std::vector<step_outcome> file_store::put_steps(std::span<const step_request> ba
 
 std::vector<step> file_store::load_steps(const step_query& query)
 {
-    const auto lock = impl_->lock_to_read();
-    std::vector<step> result;
-    if (auto* agent = impl_->files_in.find(query.agent_id()))
-        for (const auto& [name, scope] : agent->scopes)
-            for (const auto& [key, entry] : scope.steps) {
-                if (entry.damage && (!query.scope() || *query.scope() == name))
-                    file::fail_damaged(entry);
-                if (query.matches(entry.content.value))
-                    result.push_back(entry.content.value);
-            }
-    return result;
+    return impl_->answer([&] {
+        std::vector<step> result;
+        if (auto* agent = impl_->files_in.find(query.agent_id()))
+            for (const auto& [name, scope] : agent->scopes)
+                for (const auto& [key, entry] : scope.steps) {
+                    if (entry.damage && (!query.scope() || *query.scope() == name))
+                        file::fail_damaged(entry);
+                    if (query.matches(entry.content.value))
+                        result.push_back(entry.content.value);
+                }
+        return result;
+    });
 }
 
 bool file_store::erase_step(std::string_view agent_id, std::string_view scope, std::string_view key,
@@ -272,42 +297,68 @@ bool file_store::erase_step(std::string_view agent_id, std::string_view scope, s
     return true;
 }
 
+namespace {
+
+//! What verify() has found so far. It goes on where it was when something vanished meanwhile.
+struct verification {
+    verify_progress done;
+    std::set<fs::path> checked;
+    std::vector<verify_report::damage> damages;
+
+    //! Calls `read` unless the file was read before. Returns whether it did.
+    template <class Read>
+    bool check(const fs::path& path, const checkpoint_key& key, const std::string& what, Read read)
+    {
+        if (checked.contains(path))
+            return false;
+        try {
+            read();
+        } catch (const files::vanished&) {
+            throw;
+        } catch (const error& failure) {
+            damages.push_back({key, what + failure.details().message()});
+        }
+        checked.insert(path);
+        return true;
+    }
+};
+
+} // namespace
+
 verify_report file_store::verify(const verify_callback& progress)
 {
-    const auto lock = impl_->lock_to_read();
-    verify_progress done;
-    const auto everything = impl_->select(query::all_agents());
-    done.total = everything.size();
-    std::vector<verify_report::damage> damages;
-    for (const auto* entry : everything) {
-        try {
-            impl_->read(*entry, entry->path);
-        } catch (const error& failure) {
-            damages.push_back({entry->header.key(), failure.details().message()});
+    verification so_far;
+    auto& done = so_far.done;
+    impl_->answer([&] {
+        const auto everything = impl_->select(query::all_agents());
+        done.total = done.checked + static_cast<std::uint64_t>(std::count_if(
+                                        everything.begin(), everything.end(), [&](const auto* entry) {
+                                            return !so_far.checked.contains(entry->path);
+                                        }));
+        for (const auto* entry : everything) {
+            if (!so_far.check(entry->path, entry->header.key(), "",
+                              [&] { impl_->read(*entry, entry->path); }))
+                continue;
+            ++done.checked;
+            if (progress && done.checked < done.total)
+                progress(done);
         }
-        ++done.checked;
-        if (progress && done.checked < done.total)
-            progress(done);
-    }
-    for (const auto& agent_id : impl_->files_in.agents()) {
-        const auto& agent = *impl_->files_in.find(agent_id);
-        if (agent.record_damage)
-            damages.push_back(
-                {{agent_id, {}, {}}, "the record of the agent is damaged: " + *agent.record_damage});
-        for (const auto& [name, scope] : agent.scopes)
-            for (const auto& [key, entry] : scope.steps) {
-                try {
-                    file::read_step(files::read_whole(entry.path));
-                } catch (const error& failure) {
-                    damages.push_back(
-                        {{agent_id, name, {}},
-                         "step " + detail::quoted(key) + " is damaged: " + failure.details().message()});
-                }
-            }
-    }
+        for (const auto& agent_id : impl_->files_in.agents()) {
+            const auto& agent = *impl_->files_in.find(agent_id);
+            if (agent.record_damage)
+                so_far.check(agent.record_path(), {agent_id, {}, {}}, "the record of the agent is damaged: ",
+                             [&] { throw error(errc::corrupt, *agent.record_damage); });
+            for (const auto& [name, scope] : agent.scopes)
+                for (const auto& [key, entry] : scope.steps)
+                    so_far.check(entry.path, {agent_id, name, {}},
+                                 "step " + detail::quoted(key) + " is damaged: ", [&] {
+                                     file::read_step(files::read_whole(entry.path));
+                                 });
+        }
+    });
     if (progress)
         progress(done);
-    return {done.checked, std::move(damages)};
+    return {done.checked, std::move(so_far.damages)};
 }
 
 std::uint64_t file_store::compact()
@@ -333,26 +384,28 @@ void add_to(store_stats& sum, const file::agent_files& agent)
 
 store_stats file_store::stats()
 {
-    const auto lock = impl_->lock_to_read();
-    store_stats result;
-    for (const auto& agent_id : impl_->files_in.agents()) {
-        const auto& agent = *impl_->files_in.find(agent_id);
-        add_to(result, agent);
-        for (const auto& [name, scope] : agent.scopes)
-            for (const auto& [key, entry] : scope.steps)
-                result.bytes += files::size_of(entry.path);
-    }
-    return result;
+    return impl_->answer([&] {
+        store_stats result;
+        for (const auto& agent_id : impl_->files_in.agents()) {
+            const auto& agent = *impl_->files_in.find(agent_id);
+            add_to(result, agent);
+            for (const auto& [name, scope] : agent.scopes)
+                for (const auto& [key, entry] : scope.steps)
+                    result.bytes += files::size_of(entry.path);
+        }
+        return result;
+    });
 }
 
 store_stats file_store::stats(std::string_view agent_id)
 {
     validate_id(agent_id, "the agent id");
-    const auto lock = impl_->lock_to_read();
-    store_stats result;
-    if (const auto* agent = impl_->files_in.find(agent_id))
-        add_to(result, *agent);
-    return result;
+    return impl_->answer([&] {
+        store_stats result;
+        if (const auto* agent = impl_->files_in.find(agent_id))
+            add_to(result, *agent);
+        return result;
+    });
 }
 
 std::size_t file_store::write_lanes() const noexcept
