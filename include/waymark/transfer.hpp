@@ -90,7 +90,10 @@ private:
 //! whole export from a cut one. A line has the messages that the line before it does not have, so that an
 //! export takes space for what is new. In memory are some 64 MB of checkpoints (or one, if that is larger),
 //! the last one of each scope, and the steps of one agent. docs/format.md describes the lines.
-//! @throws waymark::error that of the store, or `io` if the stream fails.
+//! Others may change the store meanwhile: what is there all the time is exported, and the newest of what was
+//! replaced.
+//! @throws waymark::error that of the store, `io` if the stream fails, or `busy` if an agent changes faster
+//! than it can be exported.
 transfer_result export_lines(store& from, std::ostream& to, const export_options& options = {});
 
 //! Reads what `export_lines` wrote. Everything is checked before anything is written: bad input changes

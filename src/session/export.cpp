@@ -1,4 +1,5 @@
 #include "../backends/files.hpp"
+#include "../values/text.hpp"
 #include "transfer_lines.hpp"
 
 #include <waymark/detail/session_calls.hpp>
@@ -76,16 +77,26 @@ private:
     void export_agent(store& from, const std::string& agent_id, const transfer_callback& progress)
     {
         constexpr std::size_t headers_at_a_time = 256;
+        constexpr int most_looks = 1'000;
+        int looks = 0;
         auto wanted = query(agent_id).oldest_first().limit(headers_at_a_time);
         for (;;) {
             const auto headers = from.list(wanted);
+            const auto before = checkpoints_;
             for (auto some = headers.begin(); some != headers.end();) {
                 some = export_some(from, wanted, some, headers.end());
                 if (progress)
                     progress(done());
             }
-            if (headers.size() < headers_at_a_time)
+            if (headers.size() == headers_at_a_time)
+                continue;
+            // What is gone meanwhile may have been replaced by something newer.
+            const bool all_were_there = checkpoints_ - before == headers.size();
+            if (all_were_there)
                 break;
+            if (++looks == most_looks)
+                throw error(errc::busy, "agent " + detail::quoted(agent_id) +
+                                            " changes faster than it can be exported; try again later");
         }
         for (const auto& record : from.load_steps(step_query(agent_id))) {
             write(record);

@@ -239,6 +239,37 @@ TEST_CASE("what changes during an export does not disturb it")
     CHECK(copy.count(query("agent")) >= 298);
 }
 
+TEST_CASE("an agent whose head is replaced during an export is exported with the new one")
+{
+    //! Each time that a list was made, a newer checkpoint comes and the others go.
+    class replacing final : public test::forwarding_store {
+    public:
+        std::vector<checkpoint_header> list(const query& query) override
+        {
+            auto headers = forwarding_store::list(query);
+            if (changes-- > 0) {
+                store::save(checkpoint("agent").with_id("newer " + std::to_string(changes)));
+                prune("agent", retention{}.keep_last(1), dry_run::no);
+            }
+            return headers;
+        }
+        int changes = 3;
+    };
+    replacing origin;
+    origin.store::save(checkpoint("agent").with_id("old"));
+    memory_store copy;
+    import_text(copy, lines_of(origin));
+    CHECK(copy.load_latest("agent") == origin.load_latest("agent"));
+
+    origin.changes = 1'000'000;
+    try {
+        lines_of(origin);
+        FAIL("an export without end has ended");
+    } catch (const error& failure) {
+        CHECK(failure.code() == errc::busy);
+    }
+}
+
 TEST_CASE("importing twice is the same as once", "[stores]")
 {
     for (const auto& backend : test::all_backends())
