@@ -242,6 +242,7 @@ std::vector<std::unique_ptr<attack>> all_attacks()
     all.push_back(make_agreement_attack());
     all.push_back(make_process_attack());
     all.push_back(make_shared_database_attack());
+    all.push_back(make_reader_attack());
     return all;
 }
 

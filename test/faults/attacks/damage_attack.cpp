@@ -8,6 +8,7 @@
 #include <boost/json/serialize.hpp>
 
 #include <atomic>
+#include <cctype>
 #include <cmath>
 #include <cstring>
 #include <dlfcn.h>
@@ -87,7 +88,9 @@ void fill(store& target)
     target.pin("first", "", "c1", true);
     const std::vector<step_request> steps = {
         step_request(step("first", "", "pending").with_started_at(day).with_checkpoint("c2")),
-        step_request(step("first", "", "done").with_started_at(day).with_result("yes"))};
+        step_request(step("first", "", "done").with_started_at(day).with_result("yes")),
+        step_request(
+            step("first", "side", "last").with_started_at(day).with_checkpoint("c3").with_result("yes"))};
     target.put_steps(steps);
 }
 
@@ -235,6 +238,36 @@ public:
         return wrong;
     }
 
+    //! Every other digit in place of each digit of a sequence: such a file still reads well, and says where
+    //! it belongs. Returns what is wrong; adds up how often it was done.
+    std::vector<std::string> harm_sequences(std::uint64_t& done)
+    {
+        std::vector<std::string> wrong;
+        for (const auto& [path, content] : bytes_)
+            for (const std::string_view member : {"sequence\": ", "made_on\": "}) {
+                const auto found = content.find(member);
+                if (found == std::string::npos)
+                    continue;
+                for (auto place = found + member.size(); std::isdigit(content[place]) != 0; ++place)
+                    for (char digit = '0'; digit <= '9'; ++digit) {
+                        if (digit == content[place])
+                            continue;
+                        auto changed = content;
+                        changed[place] = digit;
+                        restore();
+                        write_file(folder_.path() / path, changed);
+                        ++done;
+                        auto first = look();
+                        const auto second = look(); // what the first one removed is missing now
+                        first.insert(first.end(), second.begin(), second.end());
+                        for (const auto& text : first)
+                            wrong.push_back(path.native() + ", '" + digit + "' in " + std::string(member) +
+                                            ": " + text);
+                    }
+            }
+        return wrong;
+    }
+
     //! How many of the answers were still right, over all.
     double still_readable() const noexcept
     {
@@ -321,6 +354,12 @@ public:
         if (!subject)
             subject.emplace(both_kinds[seed % 2]);
         std::mt19937_64 random(seed);
+        if (const bool is_early = seed / 2 == 1; is_early && both_kinds[seed % 2] == store_kind::files) {
+            std::uint64_t done = 0;
+            for (const auto& wrong : subject->harm_sequences(done))
+                to.violation("files, " + wrong);
+            to.attacked(done);
+        }
         for (std::size_t i = 0; i < 100; ++i) {
             const auto number = (seed / 2) * 100 + i; // the golden ratio spreads them
             const auto place =

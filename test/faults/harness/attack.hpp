@@ -92,6 +92,7 @@ std::unique_ptr<attack> make_overload_attack();
 std::unique_ptr<attack> make_agreement_attack();
 std::unique_ptr<attack> make_process_attack();
 std::unique_ptr<attack> make_shared_database_attack();
+std::unique_ptr<attack> make_reader_attack();
 std::unique_ptr<attack> make_fleet_attack();
 std::unique_ptr<attack> make_retention_attack();
 

@@ -2,6 +2,7 @@
 
 #include "broken_stores.hpp"
 #include "ledger.hpp"
+#include "reader.hpp"
 #include "writer.hpp"
 
 #include <waymark/file_store.hpp>
@@ -140,6 +141,19 @@ int mix(const mixed_process& how)
     return 0;
 }
 
+int read_beside(const reading_process& how)
+{
+    const acknowledged said(how.said);
+    std::shared_ptr<store> target;
+    if (how.kind == store_kind::sqlite)
+        target = std::make_shared<sqlite_store>(how.store);
+    else
+        target = std::make_shared<file_store>(how.store, file_options{}.read_only());
+    for (const auto& wrong : read_until_over(*target, said, how.seed))
+        tell(wrong);
+    return 0;
+}
+
 } // namespace
 
 test::child_process writer_process::start() const
@@ -156,6 +170,12 @@ test::child_process mixed_process::start() const
                  std::to_string(static_cast<int>(broken))}));
 }
 
+test::child_process reading_process::start() const
+{
+    return test::child_process(command({"read", std::to_string(static_cast<int>(kind)), store.native(),
+                                        said.native(), std::to_string(seed)}));
+}
+
 int run_worker(const std::vector<std::string>& arguments)
 {
     try {
@@ -166,6 +186,9 @@ int run_worker(const std::vector<std::string>& arguments)
         if (arguments.size() == 6 && arguments[0] == "mix")
             return mix({arguments[1], arguments[2], std::stoull(arguments[3]), std::stoull(arguments[4]),
                         static_cast<flaw>(std::stoi(arguments[5]))});
+        if (arguments.size() == 5 && arguments[0] == "read")
+            return read_beside({static_cast<store_kind>(std::stoi(arguments[1])), arguments[2], arguments[3],
+                                std::stoull(arguments[4])});
     } catch (const std::exception& failure) {
         tell(std::string(failed) + failure.what());
         return 1;

@@ -47,6 +47,16 @@ struct mixed_process {
     test::child_process start() const;
 };
 
+//! A process that asks a store that another one writes (see reader.hpp), and prints what is wrong.
+struct reading_process {
+    store_kind kind = store_kind::files;
+    std::filesystem::path store = {};
+    std::filesystem::path said = {};
+    std::uint64_t seed = 0;
+
+    test::child_process start() const;
+};
+
 //! How a line begins that says why a worker gave up.
 constexpr std::string_view failed = "failed: ";
 
