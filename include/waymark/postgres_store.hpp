@@ -108,8 +108,9 @@ public:
     //! The SQL that makes the tables, for a role that may. Of the options, the schema and the partitions
     //! matter.
     static std::string ddl(const postgres_options& options = {});
-    //! The SQL that takes tables of an older format to the present one; nothing if they have it. The number is in
-    //! the table `format`. To be run in one transaction, after the services that use the tables were stopped.
+    //! The SQL that takes tables of an older format to the present one; nothing if they have it. The number
+    //! is in the table `format`. To be run in one transaction, after the services that use the tables were
+    //! stopped.
     //! @throws waymark::error `invalid_argument` if there is no such format.
     static std::string upgrade_ddl(std::int64_t from, const postgres_options& options = {});
 };

@@ -127,8 +127,8 @@ public:
     bool is_create_only() const noexcept { return create_only_; }
 
     //! Replaces the record of this attempt while it is pending, and no other. If the step is done, or is
-    //! another attempt's by now, the outcome is `errc::conflict`; if it is not there, `errc::not_found`, unless
-    //! the request is `restored`. That a record equals the step is a success, as always.
+    //! another attempt's by now, the outcome is `errc::conflict`; if it is not there, `errc::not_found`,
+    //! unless the request is `restored`. That a record equals the step is a success, as always.
     step_request& replacing(std::string attempt) &
     {
         replaced_ = std::move(attempt);
@@ -284,8 +284,8 @@ public:
     //! is `restored`.
     virtual std::vector<step_outcome> put_steps(std::span<const step_request> batch) = 0;
     virtual std::vector<step> load_steps(const step_query& query) = 0;
-    //! Removes the record of one step, as if it had never begun; with an attempt, only while the step is pending
-    //! and that attempt's. Returns whether it was removed.
+    //! Removes the record of one step, as if it had never begun; with an attempt, only while the step is
+    //! pending and that attempt's. Returns whether it was removed.
     virtual bool erase_step(std::string_view agent_id, std::string_view scope, std::string_view key,
                             const std::optional<std::string>& attempt = std::nullopt) = 0;
 

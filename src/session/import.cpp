@@ -205,8 +205,7 @@ private:
             return;
         }
         // What someone else records meanwhile is not written over, unless that was asked for.
-        const auto request =
-            step_request(record, options_.when_exists() != existing::replace).restored();
+        const auto request = step_request(record, options_.when_exists() != existing::replace).restored();
         const auto outcome = store_.put_steps(std::span(&request, 1)).at(0);
         if (outcome.code() == errc::conflict && options_.when_exists() == existing::skip) {
             ++skipped_;

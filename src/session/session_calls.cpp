@@ -143,8 +143,9 @@ std::optional<step> find_step(store& in, const step& wanted)
 
 namespace {
 
-// Others may change a record between a look and a write. Writes are conditional, and after one that came too late
-// the record is looked at again. So often only if several callers settle and forget one step again and again.
+// Others may change a record between a look and a write. Writes are conditional, and after one that came too
+// late the record is looked at again. So often only if several callers settle and forget one step again and
+// again.
 constexpr int most_looks = 16;
 
 void put_step(store& in, const step_request& request)

@@ -148,19 +148,19 @@ void saver::undo() noexcept
         prefix->make_void();
 }
 
-//! Whether the parent or the head may hold messages that the conversation is not known to begin with. One that
-//! goes on from the head is not compared with anything: its save costs what is new.
-bool saver::may_have_relatives(const checkpoint& wanted, const known_part& known, const scope_row& scope) const
+//! Whether the parent or the head may hold messages that the conversation is not known to begin with. One
+//! that goes on from the head is not compared with anything: its save costs what is new.
+bool saver::may_have_relatives(const checkpoint& wanted, const known_part& known,
+                               const scope_row& scope) const
 {
     if (wanted.conversation().size() == known.length || known.comes_from(scope.head))
         return false;
     // Without a parent the head may be anybody's. It counts if messages come from a store.
-    return known.length == 0 || wanted.parent_id() ||
-           has_stored_before(wanted.conversation(), known.length);
+    return known.length == 0 || wanted.parent_id() || has_stored_before(wanted.conversation(), known.length);
 }
 
-//! The messages of the checkpoints that most likely hold the same ones, the parent and the head, without those that
-//! the conversation begins with.
+//! The messages of the checkpoints that most likely hold the same ones, the parent and the head, without
+//! those that the conversation begins with.
 std::vector<extent_list> saver::related_to(const checkpoint& wanted, const agent_row& agent,
                                            const scope_row* scope, const known_part& known)
 {
@@ -232,7 +232,8 @@ placed_conversation saver::place(const checkpoint& wanted, const agent_row& agen
         known = find_known(wanted.conversation(), agent, store_number_, this, tables_);
         related = related_to(wanted, agent, scope, known);
     }
-    return place_conversation(wanted.conversation(), agent, std::move(known), related, tables_, largest_value_);
+    return place_conversation(wanted.conversation(), agent, std::move(known), related, tables_,
+                              largest_value_);
 }
 
 save_result saver::save(const save_request& request)
@@ -337,10 +338,9 @@ void saver::remember(const checkpoint& wanted, const agent_row& agent, std::int6
     if (!placed.added.empty())
         placed.newest.see({placed.next_message - 1, agent.stamp});
     remembered_.reserve(remembered_.size() + 1);
-    remembered_.push_back(new remembered_prefix({store_number_, agent.number}, this,
-                                                {agent, sequence, placed.newest}, placed.known.memory,
-                                                placed.known.length, placed.messages,
-                                                std::move(placed.chains)));
+    remembered_.push_back(new remembered_prefix(
+        {store_number_, agent.number}, this, {agent, sequence, placed.newest}, placed.known.memory,
+        placed.known.length, placed.messages, std::move(placed.chains)));
     detail::conversation_access::remember(wanted.conversation(), *remembered_.back(), placed.known.length);
 }
 
@@ -369,8 +369,8 @@ void saver::prepare(std::span<const save_request> batch)
     prepare_objects(batch);
 }
 
-//! What conversations remember is checked where someone else has written since; those that do not go on from the
-//! head are compared with it and with the parent.
+//! What conversations remember is checked where someone else has written since; those that do not go on from
+//! the head are compared with it and with the parent.
 void saver::prepare_conversations(std::span<const save_request> batch)
 {
     std::vector<question> questions;
@@ -383,8 +383,8 @@ void saver::prepare_conversations(std::span<const save_request> batch)
         const auto scope = tables_.find_scope(agent->number, wanted.scope());
         if (!scope)
             questions.push_back({question::kind::scope_count, wanted.agent_id()});
-        const auto found = detail::conversation_access::find_stored(wanted.conversation(),
-                                                                    {store_number_, agent->number});
+        const auto found =
+            detail::conversation_access::find_stored(wanted.conversation(), {store_number_, agent->number});
         known_part assumed{static_cast<const remembered_prefix*>(found.prefix), found.length, {}, {}};
         if (assumed.memory != nullptr && !agent->is_as_with(assumed.memory->stamp())) {
             questions.push_back({question::kind::stamp, wanted.agent_id()});

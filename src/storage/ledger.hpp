@@ -1,5 +1,5 @@
-//! The records of agents and scopes that a transaction needs, each read once and written once, and where objects
-//! are. They stay known for the next transaction, if nobody else has written in between.
+//! The records of agents and scopes that a transaction needs, each read once and written once, and where
+//! objects are. They stay known for the next transaction, if nobody else has written in between.
 #pragma once
 
 #include "tables.hpp"

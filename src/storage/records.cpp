@@ -45,8 +45,8 @@ private:
 
 std::int64_t new_mark()
 {
-    // No generator with a state: a child of a fork would repeat its parent's. Nor std::random_device, which asks
-    // what the processor can do each time: that takes long where the machine is a virtual one.
+    // No generator with a state: a child of a fork would repeat its parent's. Nor std::random_device, which
+    // asks what the processor can do each time: that takes long where the machine is a virtual one.
     std::uint64_t bits = 0;
     while (::getrandom(&bits, sizeof bits, 0) != static_cast<ssize_t>(sizeof bits))
         if (errno != EINTR)

@@ -97,8 +97,8 @@ stored_messages read_stored(const std::vector<extent_list>& stored, std::int64_t
             const auto range = messages.all()[i];
             try {
                 const auto is_checked = is_intact(row);
-                split_row(row, [&](std::int64_t number, std::string_view text, std::string_view stored) {
-                    const auto value = to_digest(stored);
+                split_row(row, [&](std::int64_t number, std::string_view text, std::string_view digest_text) {
+                    const auto value = to_digest(digest_text);
                     if (number >= range.first && number < range.end() &&
                         (is_checked || sha256(text) == value))
                         found.emplace(value, witness{number, row.stamp});
@@ -192,7 +192,8 @@ known_part find_known(const conversation& chat, const agent_row& agent, std::uin
     if (memory->seen_at() != agent.sweeps) {
         if (!all_exist(messages, agent.number, in))
             return {};
-        if (found.length == memory->length()) // what is behind it, for longer conversations, was not looked at
+        if (found.length ==
+            memory->length()) // what is behind it, for longer conversations, was not looked at
             memory->see_at(agent.sweeps);
     }
     return known(std::move(messages));

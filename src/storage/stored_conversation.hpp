@@ -11,9 +11,9 @@
 
 namespace waymark::storage {
 
-//! A stored message, and the stamp of its row. A database that has them at the highest number of a conversation
-//! has all of the conversation, but for what was swept: messages are numbered in the order of their transactions.
-//! One that went back, and counted on from there, has another stamp.
+//! A stored message, and the stamp of its row. A database that has them at the highest number of a
+//! conversation has all of the conversation, but for what was swept: messages are numbered in the order of
+//! their transactions. One that went back, and counted on from there, has another stamp.
 struct witness {
     std::int64_t number = 0;
     std::int64_t stamp = 0;
@@ -28,8 +28,9 @@ struct witness {
 
 //! What a conversation remembers of its place in a database.
 //!
-//! Its list of messages goes on from that of an earlier one where that is long. A conversation whose last message
-//! is replaced again and again has one extent more at each save: lists that were whole would be quadratic.
+//! Its list of messages goes on from that of an earlier one where that is long. A conversation whose last
+//! message is replaced again and again has one extent more at each save: lists that were whole would be
+//! quadratic.
 class remembered_prefix final : public detail::stored_prefix {
 public:
     //! How and when it came to be known.
@@ -112,8 +113,8 @@ struct placed_conversation {
 //! Whether to rely on what is stored. `no` stores everything anew, where something was found damaged.
 enum class trust : bool { no, yes };
 
-//! Looks for the messages behind those that are known among others that are stored, by digest, and makes rows for
-//! those that are not there.
+//! Looks for the messages behind those that are known among others that are stored, by digest, and makes rows
+//! for those that are not there.
 //! @throws waymark::error `invalid_argument` if a message is longer than `largest_value`.
 placed_conversation place_conversation(const conversation& chat, const agent_row& agent, known_part known,
                                        const std::vector<extent_list>& stored, tables& in,

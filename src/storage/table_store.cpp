@@ -103,8 +103,8 @@ public:
         throw *unknown;
     }
 
-    //! After a step was not found: makes sure that none is missing. Once for each scope, since that takes time in
-    //! proportion to its steps, and nobody but who damages the database makes one vanish.
+    //! After a step was not found: makes sure that none is missing. Once for each scope, since that takes
+    //! time in proportion to its steps, and nobody but who damages the database makes one vanish.
     void require_complete_steps(tables& from, const agent_row& agent, const std::string& scope)
     {
         std::pair key(agent.number, scope);

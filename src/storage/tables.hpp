@@ -26,11 +26,11 @@ struct agent_row {
     std::int64_t next_message = 1;
     std::int64_t next_object = 1;
     std::int64_t scopes = 0; // how many records of scopes there are
-    // Marks, see new_mark. While one stands, nothing of the kind has happened; a counter could not say that of
-    // a database that went back to a backup and counted on.
-    std::int64_t sweeps = 0;  // set when messages are removed
-    std::int64_t changes = 0; // set when a checkpoint is replaced or removed
-    std::int64_t stamp = 0;   // set by every transaction that writes the record
+    // Marks, see new_mark. While one stands, nothing of the kind has happened; a counter could not say that
+    // of a database that went back to a backup and counted on.
+    std::int64_t sweeps = 0;       // set when messages are removed
+    std::int64_t changes = 0;      // set when a checkpoint is replaced or removed
+    std::int64_t stamp = 0;        // set by every transaction that writes the record
     std::int64_t stamp_before = 0; // what it was when the transaction began; not stored
     bool has_garbage = false;      // something may be unreachable
     std::string check;

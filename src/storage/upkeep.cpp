@@ -279,9 +279,9 @@ void spare_what_was_saved(sweep_plan& plan, const agent_row& agent, tables& in)
     plan.last_sequence = agent.last_sequence;
 }
 
-//! Whether the checkpoints that the plan was made from are all there. Not so after one was replaced or removed,
-//! nor in a database that went back to a backup, or to a standby that did not have the newest: others may have
-//! the same sequences there.
+//! Whether the checkpoints that the plan was made from are all there. Not so after one was replaced or
+//! removed, nor in a database that went back to a backup, or to a standby that did not have the newest:
+//! others may have the same sequences there.
 bool is_valid(const sweep_plan& plan, const agent_row& agent, tables& in)
 {
     if (agent.changes != plan.changes || agent.last_sequence < plan.last_sequence)

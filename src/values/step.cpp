@@ -20,8 +20,9 @@ step::step(std::string agent_id, std::string scope, std::string key)
 std::size_t step::bytes() const noexcept
 {
     constexpr std::size_t numbers = 8;
-    return agent_id_.size() + scope_.size() + key_.size() + attempt_.size() + (checkpoint_id_ ? checkpoint_id_->size() : 0) +
-           (result_ ? detail::payload_bytes(*result_) : 0) + numbers;
+    return agent_id_.size() + scope_.size() + key_.size() + attempt_.size() +
+           (checkpoint_id_ ? checkpoint_id_->size() : 0) + (result_ ? detail::payload_bytes(*result_) : 0) +
+           numbers;
 }
 
 step& step::with_agent(std::string agent_id) &

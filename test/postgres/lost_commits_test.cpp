@@ -68,8 +68,8 @@ TEST_CASE("a conversation whose messages were lost is stored again")
     if (!test::postgres_for_tests())
         return;
     enum class meanwhile { nothing, others_write, others_write_and_connections_end };
-    for (const auto what : {meanwhile::nothing, meanwhile::others_write,
-                            meanwhile::others_write_and_connections_end}) {
+    for (const auto what :
+         {meanwhile::nothing, meanwhile::others_write, meanwhile::others_write_and_connections_end}) {
         CAPTURE(what);
         const test::leased_schema schema(*test::postgres_for_tests(), 0);
         const auto options = postgres_options().with_schema(schema.name());
@@ -86,7 +86,7 @@ TEST_CASE("a conversation whose messages were lost is stored again")
         }
         server.go_back();
         if (what == meanwhile::others_write_and_connections_end)
-            server.end_connections(); // behind a pooler, nobody would notice
+            server.end_connections();     // behind a pooler, nobody would notice
         if (what != meanwhile::nothing) { // and give the numbers out again
             postgres_store other(*test::postgres_for_tests(), options);
             conversation their_chat;
@@ -184,8 +184,8 @@ TEST_CASE("what conversations remember of a transaction is for that one alone un
     const int transaction = 0, another = 0;
     storage::extent_list messages;
     messages.append({1, 1});
-    const auto* prefix =
-        new storage::remembered_prefix(place, &transaction, {storage::agent_row(), 1, {}}, nullptr, 0, messages, {{}});
+    const auto* prefix = new storage::remembered_prefix(place, &transaction, {storage::agent_row(), 1, {}},
+                                                        nullptr, 0, messages, {{}});
     detail::conversation_access::remember(chat, *prefix, 0);
     CHECK(detail::conversation_access::find_stored(chat, place).prefix == nullptr);
     CHECK(detail::conversation_access::find_stored(chat, place, &another).prefix == nullptr);

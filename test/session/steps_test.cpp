@@ -312,7 +312,8 @@ TEST_CASE("a step that was begun anew cannot be ended or withdrawn by who tried 
     memory_store store;
     const auto first = detail::begin_step(store, step("agent", "", "call"), {}, {});
     REQUIRE(first.is_new);
-    const auto second = detail::begin_step(store, step("agent", "", "call"), step_options().safe_to_repeat(), {});
+    const auto second =
+        detail::begin_step(store, step("agent", "", "call"), step_options().safe_to_repeat(), {});
     CHECK_FALSE(second.is_new);
     CHECK(second.record.attempt() != first.record.attempt());
     detail::withdraw_step(store, first.record);

@@ -50,7 +50,8 @@ TEST_CASE("what a conversation remembers does not count in a file that went back
     append(chat, talk("lost", 6));
     store.save(checkpoint("agent", chat).with_id("lost"));
     shared.restore();
-    // Others save until sequences and messages have the numbers that they had; the last message is even the same.
+    // Others save until sequences and messages have the numbers that they had; the last message is even the
+    // same.
     auto& other = store;
     auto another = other.load("agent", "", "start")->conversation();
     append(another, talk("other", 6));
@@ -160,7 +161,7 @@ TEST_CASE("a sweep that was planned before a restore removes nothing that is nee
     std::vector<checkpoint> saved;
     interrupted_database database(shared.file, [&] {
         shared.restore();
-        remove_unswept("old"); // as often as before
+        remove_unswept("old");                    // as often as before
         for (const std::string id : {"a", "b"}) { // their messages have the numbers of those that were to go
             saved.push_back(checkpoint("agent", talk(id, 3)).with_id(id));
             store.save(saved.back());

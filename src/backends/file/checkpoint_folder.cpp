@@ -21,9 +21,8 @@ void fail_damaged(const checkpoint_file& found)
 void fail_damaged(const step_file& found)
 {
     throw error(errc::corrupt, "step " + detail::quoted(found.content.value.key()) + " of agent " +
-                                   detail::quoted(found.content.value.agent_id()) +
-                                   " is damaged: " + detail::quoted(found.path.native()) + ": " +
-                                   found.damage.value_or(""));
+                                   detail::quoted(found.content.value.agent_id()) + " is damaged: " +
+                                   detail::quoted(found.path.native()) + ": " + found.damage.value_or(""));
 }
 
 namespace {

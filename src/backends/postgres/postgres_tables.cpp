@@ -615,9 +615,9 @@ void postgres_tables::scan_steps(std::int64_t agent, const std::optional<std::st
 void postgres_tables::scan_pending_steps(std::int64_t agent, std::string_view scope,
                                          const visitor<step_row>& visit)
 {
-    for (auto& row : all_of(
-             ask(by_agent(STEP_COLUMNS OF_AGENT "AND scope = $3 AND result IS NULL", agent).add(scope)),
-             read_step))
+    for (auto& row :
+         all_of(ask(by_agent(STEP_COLUMNS OF_AGENT "AND scope = $3 AND result IS NULL", agent).add(scope)),
+                read_step))
         if (!visit(std::move(row)))
             return;
 }

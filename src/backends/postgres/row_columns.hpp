@@ -108,7 +108,8 @@ inline std::string read_text(const rows& found, int at)
     "SELECT agent, sequence, scope, id, parent, name, iteration, created_at, messages, metadata, chain, "    \
     "body, pinned, stored_bytes, content_bytes, checksum FROM waymark.checkpoints "
 #define STEP_COLUMNS                                                                                         \
-    "SELECT agent, scope, key, checkpoint, made_on, started_at, result, attempt, checksum FROM waymark.steps "
+    "SELECT agent, scope, key, checkpoint, made_on, started_at, result, attempt, checksum FROM "             \
+    "waymark.steps "
 #define OBJECT_COLUMNS "SELECT agent, number, hash, body FROM waymark.objects "
 
 // The rows of an agent whose number is known, and of one that the same round trip asks for.

@@ -104,7 +104,8 @@ constexpr std::array indices = {
     "INDEX pending_steps ON waymark.steps (agent_id, agent, scope) WHERE result IS NULL",
 };
 
-// Each entry takes the format of its index, plus one, to the next one. Entries are never changed once released.
+// Each entry takes the format of its index, plus one, to the next one. Entries are never changed once
+// released.
 constexpr std::array<const char*, format_version - 1> upgrades = {
     "ALTER TABLE waymark.agents ADD COLUMN stamp int8 NOT NULL DEFAULT 0;\n"
     "ALTER TABLE waymark.messages ADD COLUMN stamp int8 NOT NULL DEFAULT 0;\n"

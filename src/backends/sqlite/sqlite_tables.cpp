@@ -23,7 +23,7 @@ std::int64_t to_limit(std::size_t limit)
 // Agents
 
 #define AGENT_COLUMNS                                                                                        \
-    "SELECT number, id, last_sequence, next_message, next_object, scopes, sweeps, changes, stamp, "    \
+    "SELECT number, id, last_sequence, next_message, next_object, scopes, sweeps, changes, stamp, "          \
     "has_garbage, checksum FROM agents "
 
 namespace {
@@ -572,8 +572,8 @@ void sqlite_tables::scan_steps(std::int64_t agent, const std::optional<std::stri
 void sqlite_tables::scan_pending_steps(std::int64_t agent, std::string_view scope,
                                        const visitor<step_row>& visit)
 {
-    auto found = db_.use(STEP_COLUMNS
-                         "INDEXED BY pending_steps WHERE agent = ? AND scope = ? AND result IS NULL");
+    auto found =
+        db_.use(STEP_COLUMNS "INDEXED BY pending_steps WHERE agent = ? AND scope = ? AND result IS NULL");
     found.bind(agent).bind(scope);
     while (found.step() && visit(read_step_row(found))) {
     }
@@ -588,7 +588,8 @@ std::int64_t sqlite_tables::count_steps(std::int64_t agent, std::string_view sco
 
 void sqlite_tables::put_step(const step_row& row)
 {
-    db_.use("INSERT INTO steps (agent, scope, key, checkpoint, made_on, started_at, result, attempt, checksum) "
+    db_.use("INSERT INTO steps (agent, scope, key, checkpoint, made_on, started_at, result, attempt, "
+            "checksum) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (agent, scope, key) DO UPDATE SET "
             "checkpoint = excluded.checkpoint, made_on = excluded.made_on, "
             "started_at = excluded.started_at, result = excluded.result, "
@@ -631,7 +632,8 @@ std::int64_t sqlite_tables::remove_steps_after(std::int64_t agent, std::string_v
 void sqlite_tables::copy_content(std::int64_t from, std::int64_t to)
 {
     db_.use("INSERT INTO messages (agent, first, count, bytes, digests, body, stamp) "
-            "SELECT ?2, first, count, bytes, digests, body, stamp FROM messages WHERE agent = ?1 ORDER BY first")
+            "SELECT ?2, first, count, bytes, digests, body, stamp FROM messages WHERE agent = ?1 ORDER BY "
+            "first")
         .bind(from)
         .bind(to)
         .run();

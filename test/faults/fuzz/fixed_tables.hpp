@@ -122,7 +122,8 @@ public:
     {
         fail();
     }
-    void scan_pending_steps(std::int64_t, std::string_view, const storage::visitor<storage::step_row>&) override
+    void scan_pending_steps(std::int64_t, std::string_view,
+                            const storage::visitor<storage::step_row>&) override
     {
         fail();
     }

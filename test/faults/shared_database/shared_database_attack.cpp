@@ -120,7 +120,8 @@ private:
     std::map<std::int64_t, std::int64_t> true_sweeps_;
 };
 
-//! Takes a message that has the number of one that it wrote once for that one, as if a database never went back.
+//! Takes a message that has the number of one that it wrote once for that one, as if a database never went
+//! back.
 class trusting_database final : public test::forwarding_database {
 public:
     using forwarding_database::forwarding_database;
@@ -256,8 +257,7 @@ public:
                       is_seen_by_model([](std::unique_ptr<storage::database> inner) {
                           return behind<discreet_tables>(trusting(std::move(inner)));
                       }));
-        to.self_check("a database that trusts in numbers after it went back",
-                      is_seen_by_model(trusting));
+        to.self_check("a database that trusts in numbers after it went back", is_seen_by_model(trusting));
         to.self_check("a database that hides what others wrote", is_seen_by_model(behind<lonely_tables>));
     }
 
