@@ -87,8 +87,9 @@ void fill(store& target)
     }
     target.pin("first", "", "c1", true);
     const std::vector<step_request> steps = {
-        step_request(step("first", "", "pending").with_started_at(day).with_checkpoint("c2")),
-        step_request(step("first", "", "done").with_started_at(day).with_result("yes")),
+        step_request(
+            step("first", "", "pending").with_attempt("1").with_started_at(day).with_checkpoint("c2")),
+        step_request(step("first", "", "done").with_attempt("2").with_started_at(day).with_result("yes")),
         step_request(
             step("first", "side", "last").with_started_at(day).with_checkpoint("c3").with_result("yes"))};
     target.put_steps(steps);

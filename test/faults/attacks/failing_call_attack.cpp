@@ -59,8 +59,10 @@ std::vector<operation> script()
          [](store& to) {
              const timestamp day(std::chrono::hours(400'000));
              const std::vector<step_request> batch = {
-                 step_request(step("a", "", "s1").with_started_at(day).with_checkpoint("c4")),
-                 step_request(step("a", "", "s2").with_started_at(day).with_result("done"))};
+                 step_request(
+                     step("a", "", "s1").with_attempt("1").with_started_at(day).with_checkpoint("c4")),
+                 step_request(
+                     step("a", "", "s2").with_attempt("2").with_started_at(day).with_result("done"))};
              for (const auto& outcome : to.put_steps(batch))
                  outcome.value_or_throw();
          },
