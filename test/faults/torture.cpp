@@ -167,7 +167,7 @@ struct line {
 void print(const std::vector<line>& table)
 {
     const auto row = [](const line& of) {
-        std::cout << std::left << std::setw(15) << of.name << std::setw(32) << of.attacks << std::setw(22)
+        std::cout << std::left << std::setw(17) << of.name << std::setw(32) << of.attacks << std::setw(22)
                   << of.caught << std::setw(12) << of.violations << of.notes << '\n';
     };
     row({"attack", "made", "broken stores noticed", "violations", ""});
@@ -192,7 +192,7 @@ int run_all(const arguments& how)
         throw std::invalid_argument("there is no attack '" + *how.only + "'; --list names them");
     if (how.list) {
         for (const auto& one : chosen)
-            std::cout << std::left << std::setw(15) << one->name() << one->promise() << '\n';
+            std::cout << std::left << std::setw(17) << one->name() << one->promise() << '\n';
         return 0;
     }
     const auto seconds_each = how.minutes.value_or(0) * 60 / static_cast<double>(chosen.size());

@@ -85,8 +85,8 @@ void look_at_everything(store& in, observation& seen)
 
 class model_round {
 public:
-    model_round(shared_database& database, std::uint64_t seed, store_opener open)
-        : database_(database), open_(std::move(open)), random_(seed), pool_(random_)
+    model_round(shared_database& database, std::uint64_t seed, store_opener open, restores how)
+        : database_(database), open_(std::move(open)), restores_(how), random_(seed), pool_(random_)
     {
         // The first one writes, where only one may.
         objects_.push_back(open_(database_));
@@ -124,6 +124,7 @@ private:
     std::string known_id() { return "c" + std::to_string(below(ids_ + 1)); }
     std::string new_id() { return "c" + std::to_string(++ids_); }
     std::string step_key() { return "step" + std::to_string(below(3)); }
+    std::string attempt() { return "attempt" + std::to_string(below(2)); }
     //! Long ago, or now: nothing lies at the border of a policy.
     timestamp time()
     {
@@ -216,8 +217,9 @@ private:
             return put_steps();
         case 15: {
             const auto owner = agent(), part = scope(), key = step_key();
+            const auto whose = below(2) == 0 ? std::nullopt : std::optional(attempt());
             write("erase_step " + key, [=](store& in, observation& seen) {
-                seen.text = std::to_string(in.erase_step(owner, part, key));
+                seen.text = std::to_string(in.erase_step(owner, part, key, whose));
             });
             return;
         }
@@ -232,7 +234,7 @@ private:
             return back_up();
         case 20:
         case 21:
-            return restore();
+            return restores_ == restores::yes ? restore() : compare_everything();
         case 22:
             return compare_everything();
         case 23:
@@ -350,12 +352,14 @@ private:
         std::vector<step_request> batch;
         for (auto left = 1 + below(2); left > 0; --left) {
             step record(agent(), scope(), step_key());
-            record.with_started_at(time());
+            record.with_attempt(attempt()).with_started_at(time());
             if (one_in(2))
                 record.with_checkpoint(known_id());
             if (one_in(2))
                 record.with_result(below(3));
             batch.emplace_back(std::move(record), one_in(2));
+            if (!batch.back().is_create_only() && one_in(2))
+                batch.back().replacing(attempt());
         }
         write("put_steps", [=](store& in, observation& seen) { add_codes(in.put_steps(batch), seen); });
     }
@@ -430,6 +434,7 @@ private:
 
     shared_database& database_;
     store_opener open_;
+    restores restores_;
     std::mt19937_64 random_;
     conversation_pool pool_;
     std::vector<std::shared_ptr<store>> objects_;
@@ -443,9 +448,9 @@ private:
 } // namespace
 
 std::optional<std::string> run_model_round(shared_database& database, std::uint64_t seed,
-                                           std::size_t operations, const store_opener& open)
+                                           std::size_t operations, const store_opener& open, restores how)
 {
-    model_round round(database, seed, open);
+    model_round round(database, seed, open, how);
     try {
         round.run(operations);
     } catch (const std::exception& failure) {
