@@ -122,8 +122,8 @@ std::int64_t placed_conversation::bytes_added() const noexcept
 }
 
 remembered_prefix::remembered_prefix(detail::storage_place place, const void* transaction, const origin& from,
-                                     const remembered_prefix* base, std::size_t known,
-                                     const extent_list& messages, std::vector<digest> chains)
+                                     const remembered_prefix* base, std::size_t known, extent_list messages,
+                                     std::vector<digest> chains)
     : stored_prefix(place, transaction),
       sweeps_(from.agent.sweeps),
       stamp_(from.agent.stamp),
@@ -142,13 +142,15 @@ remembered_prefix::remembered_prefix(detail::storage_place place, const void* tr
         base_count_ = base->base_count_;
         base = base->goes_on_from();
     }
-    own_ = messages.behind(static_cast<std::int64_t>(base_count_));
+    own_ = base_count_ == 0 ? std::move(messages) : messages.behind(static_cast<std::int64_t>(base_count_));
     if (base != nullptr)
         go_on_from(*base);
 }
 
 extent_list remembered_prefix::messages(std::size_t count) const
 {
+    if (base() == nullptr)
+        return own_.truncated(static_cast<std::int64_t>(count));
     struct part {
         const remembered_prefix* of;
         std::size_t count;
@@ -214,7 +216,7 @@ placed_conversation place_conversation(const conversation& chat, const agent_row
 {
     placed_conversation result;
     result.next_message = agent.next_message;
-    result.messages = known.messages;
+    result.messages = std::move(known.messages);
     result.chain = known.chain;
     if (known.memory != nullptr)
         result.newest = known.memory->newest();

@@ -43,7 +43,7 @@ public:
     //! `base` is one that begins with the same `known` messages, or null. `chains` are the digests of the
     //! conversation up to each of the messages behind these.
     remembered_prefix(detail::storage_place place, const void* transaction, const origin& from,
-                      const remembered_prefix* base, std::size_t known, const extent_list& messages,
+                      const remembered_prefix* base, std::size_t known, extent_list messages,
                       std::vector<digest> chains);
 
     std::size_t length() const noexcept { return known_ + chains_.size(); }
