@@ -340,7 +340,7 @@ void saver::remember(const checkpoint& wanted, const agent_row& agent, std::int6
     remembered_.reserve(remembered_.size() + 1);
     remembered_.push_back(new remembered_prefix(
         {store_number_, agent.number}, this, {agent, sequence, placed.newest}, placed.known.memory,
-        placed.known.length, placed.messages, std::move(placed.chains)));
+        placed.known.length, std::move(placed.messages), std::move(placed.chains)));
     detail::conversation_access::remember(wanted.conversation(), *remembered_.back(), placed.known.length);
 }
 
