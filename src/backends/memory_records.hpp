@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -34,6 +35,7 @@ struct scope_data {
     std::map<std::int64_t, record> by_sequence;
     std::unordered_map<std::string, std::int64_t> sequence_of;
     std::map<std::string, step_record> steps;
+    std::set<std::string> pending; // their keys: retention asks for them, whatever the number of the others
 
     bool empty() const { return by_sequence.empty() && steps.empty(); }
 
@@ -47,6 +49,23 @@ struct scope_data {
     {
         const auto found = steps.find(key);
         return found == steps.end() ? nullptr : &found->second;
+    }
+
+    void put_step(step_record added)
+    {
+        const auto key = added.value.key();
+        const bool is_done = added.value.done();
+        if (!is_done)
+            pending.insert(key); // if memory runs out now, one too many does no harm
+        steps.insert_or_assign(key, std::move(added));
+        if (is_done)
+            pending.erase(key);
+    }
+
+    void erase_step(const std::string& key)
+    {
+        pending.erase(key);
+        steps.erase(key);
     }
 
     const record* head() const { return by_sequence.empty() ? nullptr : &by_sequence.rbegin()->second; }
@@ -93,15 +112,16 @@ struct scope_data {
     {
         const auto newest = by_sequence.empty() ? -1 : by_sequence.rbegin()->first;
         std::erase_if(steps, [newest](const auto& entry) { return entry.second.made_on > newest; });
+        std::erase_if(pending, [this](const auto& key) { return !steps.contains(key); });
     }
 
     //! The checkpoints that pending steps were made on.
     std::unordered_set<std::string_view> needed_by_steps() const
     {
         std::unordered_set<std::string_view> needed;
-        for (const auto& [key, entry] : steps)
-            if (!entry.value.done() && entry.value.checkpoint_id())
-                needed.insert(*entry.value.checkpoint_id());
+        for (const auto& key : pending)
+            if (const auto* found = find_step(key); found != nullptr && found->value.checkpoint_id())
+                needed.insert(*found->value.checkpoint_id());
         return needed;
     }
 };

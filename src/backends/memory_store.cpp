@@ -81,7 +81,7 @@ public:
         }
         if (scope == nullptr)
             scope = &agents[wanted.agent_id()].scopes[wanted.scope()];
-        scope->steps.insert_or_assign(wanted.key(), std::move(next));
+        scope->put_step(std::move(next));
     }
 
     agent_data* find_agent(std::string_view agent_id)
@@ -404,8 +404,10 @@ bool memory_store::erase_step(std::string_view agent_id, std::string_view scope,
     const std::unique_lock lock(impl_->mutex);
     auto* where = impl_->find_scope(agent_id, scope);
     const auto* found = where == nullptr ? nullptr : where->find_step(std::string(key));
-    return found != nullptr && detail::may_be_erased(found->value, attempt) &&
-           where->steps.erase(std::string(key)) != 0;
+    if (found == nullptr || !detail::may_be_erased(found->value, attempt))
+        return false;
+    where->erase_step(std::string(key));
+    return true;
 }
 
 verify_report memory_store::verify(const verify_callback& progress)
