@@ -454,7 +454,7 @@ public:
         return start(detail::put_steps_call(std::move(batch)), &details, std::forward<Token>(token));
     }
 
-    //! Removes the record of one step. Completes with whether it was there.
+    //! Removes the record of one step, done or not. Completes with whether it was there.
     //! @par Handler signature
     //! `void(std::error_code, bool)`
     template <detail::token_for<bool> Token = detail::default_token>
@@ -469,6 +469,23 @@ public:
     {
         return start(detail::erase_step_call(std::move(agent_id), std::move(scope), std::move(key)), &details,
                      std::forward<Token>(token));
+    }
+    //! The same while the step is pending and this attempt's.
+    template <detail::token_for<bool> Token = detail::default_token>
+    auto async_erase_step(std::string agent_id, std::string scope, std::string key, std::string attempt,
+                          Token&& token = Token{})
+    {
+        return start(detail::erase_step_call(std::move(agent_id), std::move(scope), std::move(key),
+                                             std::move(attempt)),
+                     nullptr, std::forward<Token>(token));
+    }
+    template <detail::token_for<bool> Token = detail::default_token>
+    auto async_erase_step(std::string agent_id, std::string scope, std::string key, std::string attempt,
+                          diagnostics& details, Token&& token = Token{})
+    {
+        return start(detail::erase_step_call(std::move(agent_id), std::move(scope), std::move(key),
+                                             std::move(attempt)),
+                     &details, std::forward<Token>(token));
     }
 
     //! Gives space back. Completes with the number of bytes.

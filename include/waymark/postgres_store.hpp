@@ -14,7 +14,7 @@ namespace waymark {
 //! Whether a store makes its tables.
 enum class migration {
     if_needed, //!< makes them in an empty schema, and brings those of an older version up to date
-    never,     //!< touches none: they were made with the SQL of postgres_store::ddl()
+    never,     //!< touches none: they were made with the SQL of postgres_store::ddl() or upgrade_ddl()
 };
 
 //! Options of postgres_store.

@@ -708,21 +708,21 @@ public:
                           &details, std::forward<Token>(token));
     }
 
-    //! Removes the record of a step, when it is known that it did not take effect: it will be made anew.
-    //! Completes with whether it was there.
+    //! Removes the record of a step that is in doubt, when it is known that it did not take effect: it will
+    //! be made anew. Completes with whether it was there.
     //! @par Handler signature
     //! `void(std::error_code, bool)`
+    //! @par Errors
+    //! `errc::conflict` if it has ended meanwhile: whoever made it was only slow
     template <detail::token_for<bool> Token = detail::default_token>
     auto async_forget_step(std::string key, Token&& token = Token{})
     {
-        return start_call(detail::erase_step_call(agent_id(), scope(), std::move(key)), nullptr,
-                          std::forward<Token>(token));
+        return start_call(forget_call(std::move(key)), nullptr, std::forward<Token>(token));
     }
     template <detail::token_for<bool> Token = detail::default_token>
     auto async_forget_step(std::string key, diagnostics& details, Token&& token = Token{})
     {
-        return start_call(detail::erase_step_call(agent_id(), scope(), std::move(key)), &details,
-                          std::forward<Token>(token));
+        return start_call(forget_call(std::move(key)), &details, std::forward<Token>(token));
     }
 
     // Export and import
@@ -777,6 +777,14 @@ public:
     }
 
 private:
+    detail::call<bool> forget_call(std::string key) const
+    {
+        return {detail::job::kind::write, agent_id(),
+                [agent = agent_id(), scope = scope(), key = std::move(key)](store& in) {
+                    return detail::forget_step(in, agent, scope, key);
+                }};
+    }
+
     void close() noexcept
     {
         if (core_)

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 
 namespace waymark {
 
@@ -15,19 +16,25 @@ public:
     //! A step that begins now and is pending, with an attempt id of its own.
     step(std::string agent_id, std::string scope, std::string key);
 
-    const std::string& agent_id() const noexcept { return agent_id_; }
-    const std::string& scope() const noexcept { return scope_; }
+    const std::string& agent_id() const& noexcept { return agent_id_; }
+    std::string agent_id() && noexcept { return std::move(agent_id_); }
+    const std::string& scope() const& noexcept { return scope_; }
+    std::string scope() && noexcept { return std::move(scope_); }
     //! Normally the id of the tool call.
-    const std::string& key() const noexcept { return key_; }
+    const std::string& key() const& noexcept { return key_; }
+    std::string key() && noexcept { return std::move(key_); }
     //! A random id of this try. Two who begin the same step at the same moment differ in it, so that a record
     //! that is equal is one's own. Records of versions that had none have an empty one.
-    const std::string& attempt() const noexcept { return attempt_; }
+    const std::string& attempt() const& noexcept { return attempt_; }
+    std::string attempt() && noexcept { return std::move(attempt_); }
     bool done() const noexcept { return result_.has_value(); }
     //! What the action returned; none while the step is pending.
-    const std::optional<boost::json::value>& result() const noexcept { return result_; }
+    const std::optional<boost::json::value>& result() const& noexcept { return result_; }
+    std::optional<boost::json::value> result() && noexcept { return std::move(result_); }
     //! The checkpoint that it was made on, of the same agent and scope. Retention keeps it while the step
     //! is pending.
-    const std::optional<std::string>& checkpoint_id() const noexcept { return checkpoint_id_; }
+    const std::optional<std::string>& checkpoint_id() const& noexcept { return checkpoint_id_; }
+    std::optional<std::string> checkpoint_id() && noexcept { return std::move(checkpoint_id_); }
     timestamp started_at() const noexcept { return started_at_; }
 
     //! The payload, as counted by `limits` and by queues.

@@ -128,7 +128,8 @@ public:
 
     //! Replaces the record of this attempt while it is pending, and no other. If the step is done, or is
     //! another attempt's by now, the outcome is `errc::conflict`; if it is not there, `errc::not_found`,
-    //! unless the request is `restored`. That a record equals the step is a success, as always.
+    //! unless the request is `restored`. That a record equals the step is a success, as always. Not for
+    //! `create_only`.
     step_request& replacing(std::string attempt) &
     {
         replaced_ = std::move(attempt);

@@ -111,12 +111,14 @@ call<std::uint64_t> erase_scope_call(std::string agent_id, std::string scope)
             }};
 }
 
-call<bool> erase_step_call(std::string agent_id, std::string scope, std::string key)
+call<bool> erase_step_call(std::string agent_id, std::string scope, std::string key,
+                           std::optional<std::string> attempt)
 {
     auto agent = agent_id;
     return {job::kind::write, std::move(agent),
-            [agent_id = std::move(agent_id), scope = std::move(scope), key = std::move(key)](store& backend) {
-                return backend.erase_step(agent_id, scope, key);
+            [agent_id = std::move(agent_id), scope = std::move(scope), key = std::move(key),
+             attempt = std::move(attempt)](store& backend) {
+                return backend.erase_step(agent_id, scope, key, attempt);
             }};
 }
 

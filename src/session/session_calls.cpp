@@ -287,4 +287,20 @@ bool settle_step(store& in, const std::string& agent_id, const std::string& scop
     });
 }
 
+bool forget_step(store& in, const std::string& agent_id, const std::string& scope, const std::string& key)
+{
+    const step wanted(agent_id, scope, key);
+    return look_again(wanted, [&]() -> std::optional<bool> {
+        const auto found = find_step(in, wanted);
+        if (!found)
+            return false;
+        if (found->done())
+            throw error(errc::conflict,
+                        "step " + detail::quoted(key) + " of agent " + detail::quoted(agent_id) +
+                            " has ended, and its result is recorded; store::erase_step removes "
+                            "that, too");
+        return in.erase_step(agent_id, scope, key, found->attempt()) ? std::optional(true) : std::nullopt;
+    });
+}
+
 } // namespace waymark::detail

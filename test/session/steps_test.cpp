@@ -149,6 +149,20 @@ asio::awaitable<void> be_in_doubt(async_store& store)
     CHECK(how.code == errc::not_found);
     const auto unknown = co_await session.async_forget_step("nothing");
     CHECK_FALSE(unknown);
+    // Whoever made it was only slow: what has happened is not forgotten.
+    co_await session.async_forget_step("b", how.details, how.token());
+    CHECK(how.code == errc::conflict);
+    const auto kept = co_await session.async_step("b", count_up(runs, nullptr));
+    CHECK(kept == "it had happened");
+    const auto done = co_await store.async_erase_step("agent", "", "b", begun[1].step().attempt());
+    CHECK_FALSE(done);
+    std::vector<step_request> fourth;
+    fourth.emplace_back(step("agent", "", "d").with_attempt("first"));
+    co_await store.async_put_steps(fourth);
+    const auto other = co_await store.async_erase_step("agent", "", "d", "second", how.details);
+    CHECK_FALSE(other);
+    const auto mine = co_await store.async_erase_step("agent", "", "d", "first");
+    CHECK(mine);
 }
 
 asio::awaitable<void> go_with_their_checkpoints(async_store& store)

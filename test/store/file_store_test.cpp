@@ -751,3 +751,42 @@ TEST_CASE("a folder that is named through links is the one that the system means
     }
     CHECK(file_store(at.root / is_at).load_latest("agent")->id() == "two");
 }
+
+TEST_CASE("a store whose folder was moved is out of use, and does not write into another of that name")
+{
+    const test::temporary_folder folder;
+    const auto root = folder.path() / "store";
+    file_store store(root);
+    store.save(checkpoint("agent").with_id("1"));
+    file_store reader(root, file_options().read_only());
+    fs::rename(root, folder.path() / "elsewhere");
+    file_store other(root);
+    other.save(checkpoint("agent").with_id("other"));
+    for (auto* moved : {&store, &reader}) {
+        try {
+            moved->load_latest("agent");
+            FAIL("it says that there is something, or nothing");
+        } catch (const error& failure) {
+            CHECK(failure.code() == errc::io);
+            CHECK(failure.details().message().find("moved or replaced") != std::string::npos);
+        }
+    }
+    CHECK_THROWS_AS(store.save(checkpoint("agent").with_id("2")), error);
+    CHECK(other.count(query("agent")) == 1);
+    CHECK(file_store(folder.path() / "elsewhere", file_options().read_only()).load("agent", "", "1"));
+}
+
+TEST_CASE("a damaged file that was removed by hand is not damage any more")
+{
+    const test::temporary_folder folder;
+    file_store store(folder.path());
+    store.save(checkpoint("agent").with_id("1"));
+    store.save(checkpoint("agent").with_id("2"));
+    const auto file = folder.path() / "agent" / "2.json";
+    fs::resize_file(file, 20);
+    file_store reader(folder.path(), file_options().read_only());
+    CHECK_THROWS_AS(reader.load_latest("agent"), error);
+    fs::remove(file);
+    CHECK(reader.load_latest("agent")->id() == "1");
+    CHECK(store.load_latest("agent")->id() == "1");
+}

@@ -115,7 +115,7 @@ TEST_CASE("a file that is not ours is refused with what it is, and left as it wa
     }
     SECTION("a folder, or nothing")
     {
-        CHECK(failure_of([&] { sqlite_store store(folder.path()); }).code() == errc::io);
+        CHECK(failure_of([&] { sqlite_store store(folder.path()); }).code() == errc::invalid_argument);
         CHECK(failure_of([&] { sqlite_store store(""); }).code() == errc::invalid_argument);
         std::ofstream(file) << "";
         sqlite_store store(file); // an empty file may become a database
@@ -219,7 +219,7 @@ TEST_CASE("a store whose file was deleted or replaced is out of use until it is 
             const auto failure = failure_of(call);
             CHECK(failure.code() == errc::io);
             const auto& text = failure.details().message();
-            CHECK(text.find("'" + file.native() + "' was deleted or replaced") != std::string::npos);
+            CHECK(text.find("'" + file.native() + "' was deleted, moved or replaced") != std::string::npos);
             CHECK(text.find("open the store again") != std::string::npos);
         }
     };
@@ -230,6 +230,12 @@ TEST_CASE("a store whose file was deleted or replaced is out of use until it is 
         require_out_of_use();
         store.reset();
         CHECK_FALSE(fs::exists(file));
+        // The log has the newest saves, and belongs to the file.
+        const auto failure = failure_of([&] { sqlite_store anew(file); });
+        CHECK(failure.code() == errc::corrupt);
+        CHECK(failure.details().message().find("remove the log to begin anew") != std::string::npos);
+        CHECK(fs::file_size(log) > 0);
+        fs::remove(log);
         store.emplace(file);
         CHECK(store->list_agents().empty());
         store->save(numbered(2));
@@ -274,6 +280,20 @@ TEST_CASE("a store whose file was deleted or replaced is out of use until it is 
         CHECK(store->load("agent", "", "2"));
         CHECK(sqlite_store(link).list_agents() == std::vector<std::string>{"other"});
     }
+}
+
+TEST_CASE("a file that is damaged where it begins is named")
+{
+    const test::temporary_folder folder;
+    const auto file = folder.path() / "store.db";
+    {
+        sqlite_store store(file);
+        store.save(numbered(1));
+    }
+    fs::resize_file(file, 5'000); // within the second page
+    const auto failure = failure_of([&] { sqlite_store store(file); });
+    CHECK(failure.code() == errc::corrupt);
+    CHECK(failure.details().message().find("store.db") != std::string::npos);
 }
 
 TEST_CASE("a save that waited for its turn does not go into a file that was deleted meanwhile")

@@ -51,6 +51,13 @@ static_assert(LENDS_OR_GIVES(checkpoint, conversation()));
 static_assert(LENDS_OR_GIVES(checkpoint, state()));
 static_assert(LENDS_OR_GIVES(checkpoint, metadata()));
 
+static_assert(LENDS_OR_GIVES(step, agent_id()));
+static_assert(LENDS_OR_GIVES(step, scope()));
+static_assert(LENDS_OR_GIVES(step, key()));
+static_assert(LENDS_OR_GIVES(step, attempt()));
+static_assert(LENDS_OR_GIVES(step, result()));
+static_assert(LENDS_OR_GIVES(step, checkpoint_id()));
+
 static_assert(LENDS_OR_GIVES(checkpoint_header, id()));
 static_assert(LENDS_OR_GIVES(checkpoint_header, agent_id()));
 static_assert(LENDS_OR_GIVES(checkpoint_header, scope()));

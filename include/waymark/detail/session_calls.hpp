@@ -58,6 +58,10 @@ void withdraw_step(store& in, const step& begun);
 bool settle_step(store& in, const std::string& agent_id, const std::string& scope, const std::string& key,
                  const boost::json::value& result);
 
+//! Removes the record of a step that is in doubt. Returns whether it was there.
+//! @throws waymark::error `conflict` if it is done.
+bool forget_step(store& in, const std::string& agent_id, const std::string& scope, const std::string& key);
+
 call<transfer_result> export_file_call(std::filesystem::path file, export_options options);
 call<transfer_result> import_file_call(std::filesystem::path file, import_options options);
 

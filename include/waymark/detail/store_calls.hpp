@@ -26,7 +26,8 @@ call<verify_report> verify_call();
 call<verify_report> verify_call(verify_callback progress);
 call<bool> erase_call(std::string agent_id, std::string scope, std::string id);
 call<std::uint64_t> erase_scope_call(std::string agent_id, std::string scope);
-call<bool> erase_step_call(std::string agent_id, std::string scope, std::string key);
+call<bool> erase_step_call(std::string agent_id, std::string scope, std::string key,
+                           std::optional<std::string> attempt = std::nullopt);
 call<std::uint64_t> erase_agent_call(std::string agent_id);
 call<std::uint64_t> copy_agent_call(std::string from, std::string to);
 call<prune_result> prune_call(std::string agent_id, retention policies);

@@ -15,7 +15,15 @@ void fail_damaged(const checkpoint_file& found)
     throw error(found.is_newer ? errc::unsupported_format : errc::corrupt,
                 "checkpoint " + detail::quoted(found.header.id()) + " of agent " +
                     detail::quoted(found.header.agent_id()) +
-                    " is damaged: " + detail::quoted(found.path.native()) + ": " + *found.header.damage());
+                    " is damaged: " + detail::quoted(found.path.native()) + ": " + *found.header.damage() +
+                    (found.is_newer ? "" : "; save it again, or erase it"));
+}
+
+void fail_if_there(const checkpoint_file& found)
+{
+    if (!stamp_of(found.path))
+        throw files::vanished(found.path); // removed by hand since it was found
+    fail_damaged(found);
 }
 
 void fail_damaged(const step_file& found)
@@ -43,13 +51,13 @@ void checkpoint_folder::require_record(const agent_files& agent)
     if (agent.record_damage)
         throw error(errc::corrupt, "the record of agent " + detail::quoted(agent.record.agent_id) +
                                        " is damaged: " + *agent.record_damage +
-                                       "; remove it to go on without pins");
+                                       "; remove it and open the store again to go on without pins");
 }
 
 checkpoint checkpoint_folder::read(const checkpoint_file& found, const fs::path& path) const
 {
     if (found.header.damage())
-        fail_damaged(found);
+        fail_if_there(found);
     try {
         auto value = read_checkpoint(files::read_whole(path));
         if (value.sequence() <= 0) // of another program

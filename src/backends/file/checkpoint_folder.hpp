@@ -14,6 +14,8 @@ namespace waymark::file {
 //! "checkpoint 'c7' of agent 'planner' is damaged: '…/c7.json': …"
 [[noreturn]] void fail_damaged(const checkpoint_file& found);
 [[noreturn]] void fail_damaged(const step_file& found);
+//! For functions that look again. @throws files::vanished if it is gone
+[[noreturn]] void fail_if_there(const checkpoint_file& found);
 
 class checkpoint_folder : public locked_folder {
 public:

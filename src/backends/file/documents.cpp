@@ -77,8 +77,9 @@ json::object unseal(std::string_view text, std::size_t max_depth, std::string_vi
     const auto stored = found->is_string() ? std::string(found->get_string()) : std::string();
     document.stable_erase(checksum_key);
     if (stored != checksum(document))
-        throw error(errc::corrupt, std::string(what) + " is not what was written (its checksum differs; "
-                                                       "after a change by hand, remove the member)");
+        throw error(errc::corrupt, std::string(what) + " is not what was written: its checksum differs "
+                                                       "(after a change by hand, remove its member "
+                                                       "\"checksum\")");
     return std::move(document);
 }
 

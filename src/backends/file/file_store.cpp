@@ -98,7 +98,7 @@ std::optional<checkpoint> file_store::load_latest(std::string_view agent_id, std
         if (where == nullptr)
             return std::nullopt;
         if (const auto* damaged = where->without_sequence())
-            file::fail_damaged(*damaged); // it may be the newest: nothing is guessed
+            file::fail_if_there(*damaged); // it may be the newest: nothing is guessed
         const auto* head = where->head();
         return head == nullptr ? std::nullopt : std::optional(impl_->read(*head, head->path));
     });

@@ -26,6 +26,7 @@ locked_folder::locked_folder(const fs::path& path, file_options chosen)
     } else if (!fs::is_directory(root)) {
         throw error(errc::io, detail::quoted(root.native()) + " is no folder; nothing to read there");
     }
+    opened = files::identity_of(landmark().c_str());
     check_format();
     if (!options.is_read_only())
         clean_up();
@@ -100,14 +101,19 @@ void locked_folder::require_usable() const
     if (!poison.empty())
         throw error(errc::io, "the store is out of use since a sync failed (" + poison +
                                   "); what was not written is known after it is opened again");
+    // Whoever works in another folder of that name may hold its lock.
+    if (opened && files::identity_of(landmark().c_str()) != opened)
+        throw error(errc::io, detail::quoted(root.native()) +
+                                  " was deleted, moved or replaced while the store was open; put it back, or "
+                                  "open the store again");
 }
 
 void locked_folder::take_lock()
 {
-    writer_lock = files::open(reserved() / "lock", O_RDWR | O_CREAT);
+    writer_lock = files::open(lock_path(), O_RDWR | O_CREAT);
     if (::flock(writer_lock.get(), LOCK_EX | LOCK_NB) != 0) {
         if (errno != EWOULDBLOCK)
-            files::fail(reserved() / "lock", "locked", errno);
+            files::fail(lock_path(), "locked", errno);
         throw error(errc::busy, detail::quoted(root.native()) +
                                     " is being written by another process or store; close that one, or "
                                     "open this one with file_options{}.read_only()");
@@ -126,7 +132,11 @@ void locked_folder::check_format()
         changes.publish();
         return;
     }
-    if (files::read_whole(path) != format_text)
+    const auto found = files::read_whole(path);
+    if (found.find("\"waymark_files\"") == std::string::npos)
+        throw error(errc::corrupt, detail::quoted(path.native()) +
+                                       " is damaged: it names no format; remove it, and it is made anew");
+    if (found != format_text)
         throw error(errc::unsupported_format,
                     detail::quoted(path.native()) + " names a format that this library does not know");
 }

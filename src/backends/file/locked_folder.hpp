@@ -8,6 +8,7 @@
 #include <waymark/file_store.hpp>
 
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -83,6 +84,9 @@ private:
     //! Through all links, once: they may lead elsewhere later.
     static fs::path resolve(const fs::path& folder);
     void require_usable() const;
+    fs::path lock_path() const { return reserved() / "lock"; }
+    //! What says that this is still the folder that was opened.
+    fs::path landmark() const { return options.is_read_only() ? root : lock_path(); }
     void take_lock();
     void check_format();
     //! Left by a process that was killed. Nobody else writes here: we have the lock.
@@ -90,6 +94,7 @@ private:
 
     std::string poison; // why nothing goes any more; empty: all is well
     files::descriptor writer_lock;
+    std::optional<files::identity> opened; // the file of the lock, or the folder of a reader
 };
 
 } // namespace waymark::file

@@ -135,6 +135,10 @@ identity identify(connection& db, const std::string& path)
     } catch (const database_error& failure) {
         if (failure.primary_code() == SQLITE_NOTADB)
             refuse(path, "is no SQLite database; it begins with " + beginning_of(path));
+        if (failure.primary_code() == SQLITE_CORRUPT)
+            throw error(errc::corrupt, detail::quoted(path) +
+                                           " is damaged where it begins, and cannot be opened (" +
+                                           failure.details().message() + "); restore a backup");
         throw;
     }
 }

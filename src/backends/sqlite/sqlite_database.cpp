@@ -43,6 +43,19 @@ bool has_moved(connection& db)
     return code == SQLITE_OK && moved != 0;
 }
 
+//! The log of a file that was moved or deleted holds its newest saves. SQLite would remove it when it makes
+//! another file of that name.
+void require_no_orphaned_log(const std::string& path)
+{
+    const auto log = path + "-wal";
+    // In this order: a process that makes the database makes the log last.
+    if (files::size_of(log) > 0 && !files::identity_of(path.c_str()))
+        throw error(errc::corrupt, detail::quoted(log) +
+                                       " is the log of a database that is not there any more, and "
+                                       "may hold its newest saves; put the database back as " +
+                                       detail::quoted(path) + ", or remove the log to begin anew");
+}
+
 } // namespace
 
 sqlite_database::sqlite_database(const fs::path& path, const sqlite_options& options)
@@ -55,6 +68,9 @@ sqlite_database::sqlite_database(const fs::path& path, const sqlite_options& opt
         const std::lock_guard lock(creation_mutex);
         if (!is_in_memory()) {
             files::make_folders(folder_);
+            if (fs::is_directory(path_))
+                throw error(errc::invalid_argument, detail::quoted(path_) + " is a folder; name a file");
+            require_no_orphaned_log(path_);
             files::make_private_file(path_);
         }
         writer_ = connect(name, options_, role::writer);
@@ -132,9 +148,11 @@ void sqlite_database::poison_as_moved() noexcept
     if (poisoned_.exchange(true))
         return;
     try {
-        failure_ = detail::quoted(path_) +
-                   " was deleted or replaced while the store was open; put the right file there, without "
-                   "the '-wal' and '-shm' of another, and open the store again";
+        failure_ =
+            detail::quoted(path_) +
+            " was deleted, moved or replaced while the store was open; its newest saves may be in '-wal' "
+            "beside it, which belongs to it: put the file back there, or move both, and open the store "
+            "again";
     } catch (...) { // NOLINT(bugprone-empty-catch): out of memory; the flag is what counts
     }
 }
@@ -272,7 +290,8 @@ void sqlite_database::keep_log_short(const std::stop_token& stop)
         const bool is_long = log_state_ == log_state::long_enough;
         if (!is_long && seen != commits_)
             continue; // not idle
-        log_state_ = log_state::empty;
+        // What is written back because the log is long is emptied later, when nothing is saved for a while.
+        log_state_ = is_long ? log_state::used : log_state::empty;
         lock.unlock();
         write_log_back(is_long ? SQLITE_CHECKPOINT_PASSIVE : SQLITE_CHECKPOINT_TRUNCATE);
         lock.lock();
