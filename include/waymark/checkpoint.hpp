@@ -183,8 +183,8 @@ public:
     //! The payload of its messages, state and metadata, whether or not it shares them with others; 0 if it
     //! was saved by a version that did not note it.
     std::uint64_t content_bytes() const noexcept { return content_bytes_; }
-    //! What a list finds damaged, or none. Such a checkpoint is shown with what is still known of it; loading it
-    //! is `errc::corrupt`. Damage in what a list does not read is found by a load and by `verify`.
+    //! What a list finds damaged, or none. Such a checkpoint is shown with what is still known of it; loading
+    //! it is `errc::corrupt`. Damage in what a list does not read is found by a load and by `verify`.
     const std::optional<std::string>& damage() const& noexcept { return damage_; }
     std::optional<std::string> damage() && { return std::move(damage_); }
 

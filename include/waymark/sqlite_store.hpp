@@ -43,10 +43,11 @@ private:
 
 //! A store in one SQLite file, which several processes may use at once.
 //!
-//! A save costs what is new: messages and big members of `state` that the agent has stored before are
-//! referred to. Loads and lists read beside the writer and wait for nobody. After a failed sync every call
-//! fails with `errc::io` until the store is opened again: what the operating system did not write is known
-//! only then. The same holds when the file was deleted, moved or replaced while the store was open.
+//! A save costs what is new: messages that the conversation's parent or the head has, and big members of
+//! `state` that the agent has stored before, are referred to. Loads and lists read beside the writer and wait
+//! for nobody. After a failed sync every call fails with `errc::io` until the store is opened again: what the
+//! operating system did not write is known only then. The same holds when the file was deleted, moved or
+//! replaced while the store was open.
 //!
 //! Thread safety: all functions may be called concurrently. Do not use an object in a child after `fork()`.
 class sqlite_store final : public detail::table_store {

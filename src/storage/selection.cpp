@@ -150,6 +150,9 @@ void select(tables& from, const query& wanted, const selection_visitor& visit)
             return;
         for (const auto& agent : page) {
             intact_agent(agent);
+            if (agent.id <= last)
+                throw error(errc::corrupt,
+                            "the id of agent " + quoted(agent.id) + " is damaged: it is out of order");
             select_of(from, agent, wanted, std::nullopt, left, visit);
             last = agent.id;
         }

@@ -130,16 +130,25 @@ std::vector<prune_candidate> read_candidates(tables& from, const agent_row& agen
 }
 
 //! The checkpoints that pending steps were made on.
-std::unordered_set<std::string> needed_by_steps(tables& from, std::int64_t agent, const std::string& scope)
-{
-    std::unordered_set<std::string> needed;
-    from.scan_pending_steps(agent, scope, [&](step_row&& row) {
-        if (row.checkpoint)
-            needed.insert(std::move(*row.checkpoint));
-        return true;
-    });
-    return needed;
-}
+class needed_by_steps {
+public:
+    needed_by_steps(tables& from, std::int64_t agent, const std::string& scope)
+    {
+        from.scan_pending_steps(agent, scope, [this](step_row&& row) {
+            may_be_any_ = may_be_any_ || !is_intact(row);
+            if (row.checkpoint)
+                ids_.insert(std::move(*row.checkpoint));
+            return true;
+        });
+    }
+
+    //! A damaged step does not tell which one it needs.
+    bool contains(const std::string& id) const { return may_be_any_ || ids_.contains(id); }
+
+private:
+    std::unordered_set<std::string> ids_;
+    bool may_be_any_ = false;
+};
 
 } // namespace
 
@@ -153,7 +162,7 @@ prune_plan plan_prune(tables& from, const agent_row& agent, const retention& pol
     const auto at = now();
     for (const auto& scope : from.scopes_of(agent.number)) {
         auto candidates = read_candidates(from, agent, scope);
-        const auto needed = needed_by_steps(from, agent.number, scope.scope);
+        const needed_by_steps needed(from, agent.number, scope.scope);
         std::vector<retention_candidate> looked_at(candidates.size());
         content_sizes held(from, agent.number);
         for (auto i = candidates.size(); i-- > 0;) { // newest first: it holds what it shares with older ones
@@ -193,17 +202,17 @@ std::vector<checkpoint_key> remove_pruned(tables& in, std::string_view agent_id,
     in.expect(questions);
     auto& agent = records.change_agent(agent_id);
     std::optional<std::string> scope;
-    std::unordered_set<std::string> needed;
+    std::optional<needed_by_steps> needed;
     for (const auto& [key, check] : chosen) { // by scope
         if (scope != key.scope()) {
             scope = key.scope();
-            needed = needed_by_steps(in, agent.number, *scope);
+            needed.emplace(in, agent.number, *scope);
         }
         const auto row = in.find_checkpoint(agent.number, *scope, key.id());
         // Since it was chosen it may have been erased, replaced, pinned, or become the head or what a step
         // needs.
         const auto* record = records.find_scope(agent, *scope);
-        if (!row || row->check != check || row->pinned || needed.contains(row->id) || record == nullptr ||
+        if (!row || row->check != check || row->pinned || needed->contains(row->id) || record == nullptr ||
             record->head == row->sequence)
             continue;
         remove_row(in, records, agent, *row);

@@ -258,6 +258,11 @@ verify_report verify(database& in, const verify_callback& progress)
             if (!more)
                 return;
             looked_at = next.front().id;
+            if (looked_at <= last) { // nothing is behind it, and it would be found for ever
+                of_agent.report({looked_at, {}, {}}, "the id of the agent is damaged: it is out of order");
+                more = false;
+                return;
+            }
             try {
                 agent_verification(tables, next.front(), of_agent).run();
             } catch (const error& failure) { // a page that cannot be read; the other agents follow

@@ -790,3 +790,32 @@ TEST_CASE("a damaged file that was removed by hand is not damage any more")
     CHECK(reader.load_latest("agent")->id() == "1");
     CHECK(store.load_latest("agent")->id() == "1");
 }
+
+TEST_CASE("a damaged step keeps every checkpoint of its scope from retention")
+{
+    const test::temporary_folder folder;
+    {
+        file_store store(folder.path());
+        for (const std::string id : {"1", "2", "3"})
+            store.save(checkpoint("agent").with_id(id));
+        const step_request pending(step("agent", "", "call").with_checkpoint("1"));
+        store.put_steps(std::span(&pending, 1));
+    }
+    const auto file = folder.path() / "agent" / ".waymark" / "steps" / "%" / "call.json";
+    auto text = content_of(file);
+    text[text.find("attempt") + 12] ^= 1;
+    std::ofstream(file) << text;
+    file_store store(folder.path());
+    CHECK(store.prune("agent", retention().keep_last(1), dry_run::no).count() == 0);
+}
+
+TEST_CASE("retention keeps the newest that is there when the head was removed by hand")
+{
+    const test::temporary_folder folder;
+    file_store store(folder.path());
+    for (const std::string id : {"1", "2", "3"})
+        store.save(checkpoint("agent").with_id(id));
+    fs::remove(folder.path() / "agent" / "3.json");
+    store.prune("agent", retention().keep_last(1), dry_run::no);
+    CHECK(store.load_latest("agent")->id() == "2");
+}

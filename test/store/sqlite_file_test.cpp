@@ -282,6 +282,29 @@ TEST_CASE("a store whose file was deleted or replaced is out of use until it is 
     }
 }
 
+TEST_CASE("a store whose log was deleted saves nothing into it")
+{
+    const test::temporary_folder folder;
+    const auto file = folder.path() / "store.db";
+    sqlite_store store(file);
+    store.save(numbered(1));
+    fs::remove(file.native() + "-wal");
+    const auto failure = failure_of([&] { store.save(numbered(2)); });
+    CHECK(failure.code() == errc::io);
+    CHECK(failure.details().message().find("store.db-wal' was deleted or replaced") != std::string::npos);
+}
+
+TEST_CASE("verification of a file with a damaged id of an agent comes to an end")
+{
+    const test::temporary_folder folder;
+    const auto file = folder.path() / "store.db";
+    sqlite_store(file).save(numbered(1));
+    test::other_connection(file).run("UPDATE agents SET id = CAST(id AS BLOB)"); // behind every text
+    sqlite_store store(file);
+    CHECK_FALSE(store.verify().ok());
+    CHECK(failure_of([&] { store.list(query::all_agents()); }).code() == errc::corrupt);
+}
+
 TEST_CASE("a file that is damaged where it begins is named")
 {
     const test::temporary_folder folder;

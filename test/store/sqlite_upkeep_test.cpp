@@ -423,3 +423,14 @@ TEST_CASE("what an interrupted removal left is removed by compact")
     CHECK(f.store.load("agent", "", "a")->conversation()[0].content() == "two");
     CHECK(f.store.verify().ok());
 }
+
+TEST_CASE("a damaged step keeps every checkpoint of its scope from retention, in rows, too")
+{
+    fixture shared;
+    for (const std::string id : {"1", "2", "3"})
+        shared.store.save(named(id, chat_of({"a"})));
+    const step_request pending(step("agent", "", "call").with_checkpoint("1"));
+    shared.store.put_steps(std::span(&pending, 1));
+    shared.damage("UPDATE steps SET checkpoint = '2'");
+    CHECK(shared.store.prune("agent", retention().keep_last(1), dry_run::no).count() == 0);
+}

@@ -35,14 +35,21 @@ void fail_damaged(const step_file& found)
 
 namespace {
 
-std::unordered_set<std::string_view> needed_by_steps(const scope_files& scope)
-{
-    std::unordered_set<std::string_view> needed;
-    for (const auto& [key, entry] : scope.steps)
-        if (!entry.content.value.done() && entry.content.value.checkpoint_id())
-            needed.insert(*entry.content.value.checkpoint_id());
-    return needed;
-}
+//! The checkpoints that pending steps were made on.
+struct needed_by_steps {
+    explicit needed_by_steps(const scope_files& scope)
+    {
+        for (const auto& [key, entry] : scope.steps) {
+            may_be_any = may_be_any || entry.damage;
+            if (!entry.content.value.done() && entry.content.value.checkpoint_id())
+                ids.insert(*entry.content.value.checkpoint_id());
+        }
+    }
+    bool contains(std::string_view id) const { return may_be_any || ids.contains(id); }
+
+    std::unordered_set<std::string_view> ids;
+    bool may_be_any = false; // a damaged step does not tell which one it needs
+};
 
 } // namespace
 
@@ -387,10 +394,12 @@ prune_result checkpoint_folder::prune(agent_files& agent, const retention& polic
         if (!policies.applies_to(name))
             continue;
         auto ordered = scope.in_order();
-        // What cannot be read is kept for whoever repairs it, and does not count: the newest that can be read
-        // stays, too.
-        std::erase_if(ordered, [](const auto* entry) { return entry->header.damage().has_value(); });
-        const auto needed = needed_by_steps(scope);
+        // What cannot be read is kept for whoever repairs it, and does not count, nor does what was removed
+        // by hand: the newest that can be read stays, too.
+        std::erase_if(ordered, [](const auto* entry) {
+            return entry->header.damage().has_value() || !stamp_of(entry->path);
+        });
+        const needed_by_steps needed(scope);
         std::vector<retention_candidate> candidates;
         for (const auto* entry : ordered)
             candidates.push_back({entry->header.created_at(), entry->header.name(),

@@ -60,6 +60,7 @@ void require_no_orphaned_log(const std::string& path)
 
 sqlite_database::sqlite_database(const fs::path& path, const sqlite_options& options)
     : path_(path.empty() ? std::string() : resolve(path)),
+      log_path_(path_ + "-wal"),
       folder_(fs::path(path_).parent_path()),
       options_(options)
 {
@@ -98,6 +99,7 @@ sqlite_database::sqlite_database(const fs::path& path, const sqlite_options& opt
     keeper_connection_ = connect(path_, options_, role::reader);
     require_usable();
     keeper_connection_->number("SELECT count(*) FROM sqlite_schema"); // it knows of the log only now
+    log_ = files::identity_of(log_path_.c_str());
     sqlite3_busy_timeout(keeper_connection_->get(), 0);
     keeper_ = std::jthread([this](const std::stop_token& stop) { keep_log_short(stop); });
 }
@@ -110,10 +112,10 @@ sqlite_database::~sqlite_database() = default;
 //! log ends where it is broken.
 void sqlite_database::settle_log()
 {
-    if (options_.durability() != durability::full || files::size_of(path_ + "-wal") == 0)
+    if (options_.durability() != durability::full || files::size_of(log_path_) == 0)
         return;
     const transaction alone(*writer_, "BEGIN IMMEDIATE"); // nobody adds to the log or begins it anew
-    files::write_again(path_ + "-wal");
+    files::write_again(log_path_);
 }
 
 void sqlite_database::require_sound() const
@@ -140,6 +142,13 @@ void sqlite_database::require_usable()
 bool sqlite_database::is_same_file() const noexcept
 {
     return is_in_memory() || files::identity_of(path_.c_str()) == file_;
+}
+
+//! SQLite makes a log when it first needs one, and removes it when the last connection is closed, which is
+//! not while we have one.
+bool sqlite_database::has_its_log() const noexcept
+{
+    return !log_ || files::identity_of(log_path_.c_str()) == log_;
 }
 
 void sqlite_database::poison_as_moved() noexcept
@@ -197,6 +206,12 @@ void sqlite_database::write(const storage::access& /*about*/,
     try {
         transaction work(*writer_, "BEGIN IMMEDIATE");
         require_usable(); // now: the file may have been replaced while this waited for others
+        if (!has_its_log()) {
+            poison(detail::quoted(log_path_) +
+                   " was deleted or replaced while the store was open, and with it what "
+                   "had not been written back");
+            require_sound();
+        }
         const auto version = writer_->number("PRAGMA data_version");
         if (std::exchange(seen_version_, version) != version)
             last_committed_ = 0; // someone else has written since, whatever becomes of this transaction
@@ -357,7 +372,7 @@ std::uint64_t sqlite_database::bytes()
 {
     require_usable();
     if (!is_in_memory())
-        return files::size_of(path_) + files::size_of(path_ + "-wal");
+        return files::size_of(path_) + files::size_of(log_path_);
     const std::lock_guard lock(writer_mutex_);
     return static_cast<std::uint64_t>(writer_->number("PRAGMA page_size") *
                                       writer_->number("PRAGMA page_count"));

@@ -42,6 +42,7 @@ private:
     //! Also if the file is not the one that was opened. Costs a system call.
     void require_usable();
     bool is_same_file() const noexcept;
+    bool has_its_log() const noexcept;
     //! Nothing goes from now on.
     void poison(const std::string& why) noexcept;
     void poison_as_moved() noexcept;
@@ -58,9 +59,11 @@ private:
     void checkpoint_log(int mode);
 
     const std::string path_;
+    const std::string log_path_;
     const std::filesystem::path folder_; // here, since nothing may be allocated after a commit
     const sqlite_options options_;
     std::optional<files::identity> file_; // what the writer has open; none for a database in memory
+    std::optional<files::identity> log_;
     std::size_t largest_value_ = 0;
     std::size_t page_bytes_ = 0;
     std::atomic<bool> agents_are_sound_ = false; // not known yet
