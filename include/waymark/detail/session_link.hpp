@@ -42,7 +42,8 @@ public:
     {
         if (!self->is_first(arrived))
             return;
-        // A turn may drop the last reference to its session; ours keeps the queue.
+        // A turn may drop the last reference to its session, and what `self` refers to with it; ours keeps
+        // the queue. NOLINTNEXTLINE(performance-unnecessary-copy-initialization)
         for (const auto kept = self; arrived != nullptr; arrived = kept->next())
             arrived->take();
     }
@@ -63,9 +64,12 @@ private:
     {
         const std::lock_guard lock(mutex_);
         auto taken = std::move(first_);
-        if (taken == nullptr)
+        if (taken == nullptr) {
             is_busy_ = false;
-        else if ((first_ = std::move(taken->behind_)) == nullptr)
+            return taken;
+        }
+        first_ = std::move(taken->behind_);
+        if (first_ == nullptr)
             last_ = nullptr;
         return taken;
     }
