@@ -195,6 +195,28 @@ TEST_CASE("tables of an older format become those of the present one, with what 
     CHECK_THROWS_AS(postgres_store::upgrade_ddl(0), error);
 }
 
+TEST_CASE("pending steps are found by their index, whatever the number of the others")
+{
+    if (!test::postgres_for_tests())
+        return;
+    empty_schema schema("pending");
+    postgres_store store(*test::postgres_for_tests(), schema.options());
+    std::vector<step_request> steps;
+    for (int i = 0; i < 3'000; ++i)
+        steps.emplace_back(step("planner", "", "call " + std::to_string(i)).with_result("done"));
+    steps.emplace_back(step("planner", "", "pending"));
+    for (const auto& outcome : store.put_steps(steps))
+        REQUIRE_FALSE(outcome.code());
+    schema.sql.run("ANALYZE pending.steps");
+    std::string plan;
+    for (const auto& line :
+         schema.sql.run("EXPLAIN SELECT * FROM pending.steps WHERE agent_id = 'planner' AND agent = "
+                        "(SELECT number FROM pending.agents) AND scope = '' AND result IS NULL"))
+        plan += line;
+    CHECK(says(plan, "pending_steps"));
+    CHECK(store.load_steps(step_query("planner").pending_only()).size() == 1);
+}
+
 TEST_CASE("tables of others, and of a newer version, are left untouched")
 {
     if (!test::postgres_for_tests())
