@@ -285,6 +285,7 @@ inline void life::begin_on_session_place(dice& roll)
     case 6:
         return WAYMARK_BEGIN(in.async_clear(WAYMARK_TOKEN));
     default:
+        of->natural = {errc::conflict}; // it has ended
         return WAYMARK_BEGIN(in.async_forget_step("step-" + id, WAYMARK_TOKEN));
     }
 }
