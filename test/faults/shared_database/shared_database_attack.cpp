@@ -41,7 +41,7 @@ public:
 };
 
 //! Removes by key what it has chosen before, whatever the key holds by now.
-class stubborn_store final : public test::forwarding_store {
+class key_pruning_store final : public test::forwarding_store {
 public:
     using forwarding_store::forwarding_store;
 
@@ -253,7 +253,7 @@ public:
         to.self_check("a withdrawal that looks and then removes", is_seen_interrupted(look_then_withdraw()));
         to.self_check("an end that looks and then writes", is_seen_interrupted(look_then_end()));
         to.self_check("a settlement that looks and then writes", is_seen_interrupted(look_then_settle()));
-        to.self_check("a store that prunes by key", is_seen_interrupted({}, around<stubborn_store>));
+        to.self_check("a store that prunes by key", is_seen_interrupted({}, around<key_pruning_store>));
         // Without restores, numbers can be trusted in as long as sweeps are told of.
         to.self_check("a database that hides its sweeps",
                       is_seen_by_model(
