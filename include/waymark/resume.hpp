@@ -11,6 +11,16 @@
 
 namespace waymark {
 
+class resume_options;
+class resumed;
+class store;
+
+namespace detail {
+struct session_position;
+resumed resume(store&, const std::string&, const std::string&, const resume_options&);
+session_position position_of(const resumed&);
+} // namespace detail
+
 class resume_options {
 public:
     resume_options() = default;
@@ -74,10 +84,14 @@ public:
     std::vector<checkpoint_header> passed_over() && { return std::move(passed_over_); }
 
 private:
+    friend resumed detail::resume(store&, const std::string&, const std::string&, const resume_options&);
+    friend detail::session_position detail::position_of(const resumed&);
+
     std::optional<checkpoint> checkpoint_;
     std::vector<tool_call> unanswered_;
     std::vector<checkpoint_header> passed_over_;
     std::optional<std::string> damage_;
+    std::optional<std::string> readable_head_; // where an exclusive session goes on behind damage
 };
 
 } // namespace waymark

@@ -32,14 +32,22 @@ public:
     //! The head of the checkpoint's agent and scope must be this one; `std::nullopt`: there must be none.
     save_options& expect_head(std::optional<std::string> id) &;
     save_options&& expect_head(std::optional<std::string> id) &&;
+    //! The newest checkpoint of the agent and scope whose header can be read must be this one. For whoever
+    //! goes on behind a damaged head: `expect_head` is `errc::corrupt` where the head has vanished, or where
+    //! damage hides which one it is.
+    save_options& expect_readable_head(std::string id) &;
+    save_options&& expect_readable_head(std::string id) &&;
 
     bool is_create_only() const noexcept { return create_only_; }
     bool expects_head() const noexcept { return expects_head_; }
     const std::optional<std::string>& expected_head() const noexcept { return expected_head_; }
+    //! Whether damaged checkpoints are passed over when the head is looked for.
+    bool passes_over_damage() const noexcept { return passes_over_damage_; }
 
 private:
     bool create_only_ = false;
     bool expects_head_ = false;
+    bool passes_over_damage_ = false;
     std::optional<std::string> expected_head_;
 };
 

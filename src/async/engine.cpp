@@ -1,3 +1,4 @@
+#include "../values/random_bits.hpp"
 #include "job_queue.hpp"
 
 #include <waymark/detail/engine.hpp>
@@ -73,12 +74,6 @@ std::string describe(const queue_figures::side& full)
            std::to_string(full.waiting_bytes) + " bytes wait";
 }
 
-std::uint64_t next_place() noexcept
-{
-    static std::atomic<std::uint64_t> last = 0; // 0 means: not stored
-    return ++last;
-}
-
 } // namespace
 
 //! How a lane's last batch went, to guess whether more saves are about to come.
@@ -124,7 +119,7 @@ struct engine::impl {
     std::shared_ptr<store> backend; // let go when the engine is closed
     const limits bounds;            // the backend's
     const async_options options;
-    const std::uint64_t place = next_place();
+    const std::uint64_t place = random_bits(); // 0 means: not stored
     std::atomic<std::uint64_t> last_ticket = 0;
 
     mutable std::mutex mutex; // guards what follows

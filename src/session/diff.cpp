@@ -42,41 +42,76 @@ void compare(const json::object& from, const json::object& to, const std::string
             changes.emplace_back(path + "/" + escaped(member.key()), std::nullopt, member.value());
 }
 
-//! Pairs of equal messages, as indices, ascending on both sides: as many as there can be. What moved is not
-//! among them.
-std::vector<std::pair<std::size_t, std::size_t>> common_in_order(const std::vector<message>& left,
-                                                                 const std::vector<message>& right)
+//! Numbers that are equal where messages are.
+class message_numbers {
+public:
+    std::size_t of(const message& value)
+    {
+        const auto hash =
+            std::hash<std::string_view>()(value.id()) ^ std::hash<std::string_view>()(value.content()) * 31U;
+        auto& known = numbers_[hash];
+        for (const auto& [other, number] : known)
+            if (*other == value)
+                return number;
+        known.emplace_back(&value, count_);
+        return count_++;
+    }
+
+private:
+    std::unordered_map<std::size_t, std::vector<std::pair<const message*, std::size_t>>> numbers_;
+    std::size_t count_ = 0;
+};
+
+using index_pair = std::pair<std::size_t, std::size_t>;
+
+//! Pairs of equal messages, as indices, ascending on both sides: as many as there can be, unless equal ones
+//! are repeated so often that only the nearest are looked at. What moved is not among them.
+std::vector<index_pair> common_in_order(const std::vector<message>& left, const std::vector<message>& right)
 {
-    std::unordered_map<std::string_view, std::vector<std::size_t>> places; // in `left`, by id
-    for (auto i = left.size(); i-- > 0;)
-        places[left[i].id()].push_back(i);
-    std::vector<std::pair<std::size_t, std::size_t>> matches; // in the order of `right`
-    for (std::size_t i = 0; i < right.size(); ++i) {
-        auto& same_id = places[right[i].id()];
-        const auto found = std::find_if(same_id.rbegin(), same_id.rend(),
-                                        [&](std::size_t place) { return left[place] == right[i]; });
-        if (found == same_id.rend())
-            continue;
-        matches.emplace_back(*found, i);
-        same_id.erase(std::next(found).base());
-    }
-    // The longest ascending run of left indices.
+    constexpr std::size_t most_pairs = 4'000'000;
     constexpr auto none = static_cast<std::size_t>(-1);
-    std::vector<std::size_t> ends; // the match that ends the best run of each length
-    std::vector<std::size_t> before(matches.size(), none);
-    for (std::size_t i = 0; i < matches.size(); ++i) {
-        const auto where =
-            std::lower_bound(ends.begin(), ends.end(), matches[i].first,
-                             [&](std::size_t end, std::size_t place) { return matches[end].first < place; });
-        before[i] = where == ends.begin() ? none : *std::prev(where);
-        if (where == ends.end())
-            ends.push_back(i);
-        else
-            *where = i;
+    const auto nearest = std::max<std::size_t>(most_pairs / (right.size() + 1), 1);
+
+    message_numbers numbers;
+    std::unordered_map<std::size_t, std::vector<std::size_t>> places; // of each number in `left`
+    for (std::size_t i = 0; i < left.size(); ++i)
+        places[numbers.of(left[i])].push_back(i);
+    std::unordered_map<std::size_t, std::size_t> occurrences; // in `right`, so far
+
+    // Hunt and Szymanski's: the longest run of pairs that ascends on both sides.
+    struct run {
+        index_pair last;
+        std::size_t before;
+    };
+    std::vector<run> runs;
+    std::vector<std::size_t> best; // for each length, the run of that length that ends first in `left`
+    for (std::size_t i = 0; i < right.size(); ++i) {
+        const auto number = numbers.of(right[i]);
+        const auto found = places.find(number);
+        if (found == places.end())
+            continue;
+        const auto& equal = found->second;
+        const auto occurrence = occurrences[number]++;
+        const auto begin = occurrence - std::min(occurrence, nearest / 2);
+        const auto end = std::min(equal.size(), begin + nearest);
+        for (auto k = end; k-- > begin;) { // backwards: one message of `right` is in a run once
+            const auto place = equal[k];
+            const auto where =
+                std::lower_bound(best.begin(), best.end(), place, [&](std::size_t one, std::size_t wanted) {
+                    return runs[one].last.first < wanted;
+                });
+            if (where != best.end() && runs[*where].last.first == place)
+                continue;
+            runs.push_back({{place, i}, where == best.begin() ? none : *std::prev(where)});
+            if (where == best.end())
+                best.push_back(runs.size() - 1);
+            else
+                *where = runs.size() - 1;
+        }
     }
-    std::vector<std::pair<std::size_t, std::size_t>> result;
-    for (auto i = ends.empty() ? none : ends.back(); i != none; i = before[i])
-        result.push_back(matches[i]);
+    std::vector<index_pair> result;
+    for (auto i = best.empty() ? none : best.back(); i != none; i = runs[i].before)
+        result.push_back(runs[i].last);
     std::reverse(result.begin(), result.end());
     return result;
 }
@@ -91,14 +126,18 @@ checkpoint_diff::checkpoint_diff(const checkpoint& from, const checkpoint& to)
     std::size_t same = left.shared_prefix(right);
     while (same < left.size() && same < right.size() && left[same] == right[same])
         ++same;
+    std::size_t same_at_end = 0;
+    while (same_at_end < std::min(left.size(), right.size()) - same &&
+           left[left.size() - 1 - same_at_end] == right[right.size() - 1 - same_at_end])
+        ++same_at_end;
     std::vector<message> only_left;
     std::vector<message> only_right;
-    for (auto i = same; i < left.size(); ++i)
+    for (auto i = same; i < left.size() - same_at_end; ++i)
         only_left.push_back(left[i]);
-    for (auto i = same; i < right.size(); ++i)
+    for (auto i = same; i < right.size() - same_at_end; ++i)
         only_right.push_back(right[i]);
     const auto common = common_in_order(only_left, only_right);
-    shared_ = same + common.size();
+    shared_ = same + common.size() + same_at_end;
     auto next = common.begin();
     for (std::size_t i = 0; i < only_left.size(); ++i) {
         if (next != common.end() && next->first == i)

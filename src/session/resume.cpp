@@ -43,42 +43,71 @@ namespace detail {
 
 namespace {
 
-//! The newest checkpoint that can be read, and those before it.
-std::optional<checkpoint> newest_readable(store& from, const std::string& agent_id, const std::string& scope,
-                                          std::vector<checkpoint_header>& passed_over)
+//! From the newest to the oldest, until one is enough, which is returned then.
+//!
+//! One by one, from a place behind all of them: a store that misses its newest checkpoint, or another one,
+//! lists nothing where it would have to list it.
+template <class IsEnough>
+std::optional<checkpoint_header> find_header(store& from, const std::string& agent_id,
+                                             const std::string& scope, IsEnough is_enough)
 {
-    // One by one, from a place behind all of them: a store that misses its newest checkpoint, or another one,
-    // lists nothing where it would have to list it.
     auto wanted = query(agent_id).scope(scope).limit(1);
     auto place = cursor(agent_id, std::numeric_limits<std::int64_t>::max());
     for (;;) {
-        const auto next = from.list(wanted.after(place));
+        auto next = from.list(wanted.after(place));
         if (next.empty())
             return std::nullopt;
-        const auto& header = next.front();
-        place = cursor(header);
+        place = cursor(next.front());
+        if (is_enough(next.front()))
+            return std::move(next.front());
+    }
+}
+
+struct readable_checkpoint {
+    std::optional<checkpoint> value;            // the newest
+    std::vector<checkpoint_header> passed_over; // those that are newer, newest first
+    std::optional<std::string> head;            // the newest with a header that can be read
+};
+
+readable_checkpoint find_readable(store& from, const std::string& agent_id, const std::string& scope)
+{
+    readable_checkpoint found;
+    find_header(from, agent_id, scope, [&](const checkpoint_header& header) {
         if (header.damage()) {
-            passed_over.push_back(header);
-            continue;
+            found.passed_over.push_back(header);
+            return false;
         }
         try {
-            if (auto found = from.load(agent_id, scope, header.id()))
-                return found;
+            found.value = from.load(agent_id, scope, header.id());
         } catch (const error& failure) {
             if (failure.code() != errc::corrupt)
                 throw;
-            passed_over.push_back(checkpoint_header(header).with_damage(failure.details().message()));
+            found.passed_over.push_back(checkpoint_header(header).with_damage(failure.details().message()));
         }
-    }
+        if (!found.head)
+            found.head = header.id();
+        return found.value.has_value();
+    });
+    return found;
 }
 
 } // namespace
 
+std::optional<checkpoint_header> head_of(store& from, const std::string& agent_id, const std::string& scope,
+                                         const session_position& position)
+{
+    if (position.past_damage)
+        return find_header(from, agent_id, scope,
+                           [](const checkpoint_header& header) { return !header.damage(); });
+    auto newest = from.list(query(agent_id).scope(scope).limit(1));
+    return newest.empty() ? std::nullopt : std::optional(std::move(newest.front()));
+}
+
 resumed resume(store& from, const std::string& agent_id, const std::string& scope,
                const resume_options& options)
 {
-    std::optional<checkpoint> found;
-    std::vector<checkpoint_header> passed_over;
+    readable_checkpoint readable;
+    auto& found = readable.value;
     std::optional<std::string> damage;
     try {
         found = from.load_latest(agent_id, scope);
@@ -86,7 +115,7 @@ resumed resume(store& from, const std::string& agent_id, const std::string& scop
         if (failure.code() != errc::corrupt || !options.falls_back())
             throw;
         damage = failure.details().message();
-        found = newest_readable(from, agent_id, scope, passed_over);
+        readable = find_readable(from, agent_id, scope);
         if (!found) // nothing to fall back to is not "nothing there"
             throw;
     }
@@ -101,7 +130,10 @@ resumed resume(store& from, const std::string& agent_id, const std::string& scop
             chat.repair();
         found->with_conversation(std::move(chat));
     }
-    return {std::move(*found), std::move(unanswered), std::move(passed_over), std::move(damage)};
+    resumed result(std::move(*found), std::move(unanswered), std::move(readable.passed_over),
+                   std::move(damage));
+    result.readable_head_ = std::move(readable.head);
+    return result;
 }
 
 session_position position_of(const std::optional<checkpoint>& found)
@@ -115,10 +147,12 @@ session_position position_of(const resumed& found)
     if (!found)
         return {};
     session_position position{found->id(), found->id(), found->sequence(), found->parent_id()};
-    if (!found.passed_over().empty()) { // the damaged one is still the head
-        position.head = found.passed_over().front().id();
-        position.sequence = std::max(position.sequence, found.passed_over().front().sequence());
+    if (found.readable_head_) {
+        position.head = found.readable_head_;
+        position.past_damage = true;
     }
+    if (!found.passed_over().empty())
+        position.sequence = std::max(position.sequence, found.passed_over().front().sequence());
     return position;
 }
 

@@ -185,8 +185,8 @@ auto look_again(const step& wanted, Look look)
 
 void require_head(store& in, const step& wanted, const session_position& position)
 {
-    const auto head = in.list(query(wanted.agent_id()).scope(wanted.scope()).limit(1));
-    const auto id = head.empty() ? std::nullopt : std::optional(head.front().id());
+    const auto head = head_of(in, wanted.agent_id(), wanted.scope(), position);
+    const auto id = head ? std::optional(head->id()) : std::nullopt;
     if (id != position.head)
         throw error(errc::conflict, "another writer moved the head of agent " +
                                         detail::quoted(wanted.agent_id()) + " to " +

@@ -2,6 +2,7 @@
 #include "../values/timestamp.hpp"
 #include "hook_list.hpp"
 
+#include <waymark/detail/session_calls.hpp>
 #include <waymark/detail/session_core.hpp>
 
 #include <new>
@@ -24,12 +25,6 @@ std::string describe(const checkpoint_header& head)
         writer != nullptr && writer->is_string())
         text += " by " + detail::quoted(std::string_view(writer->get_string()));
     return text + ")";
-}
-
-std::optional<checkpoint_header> head_of(store& from, const std::string& agent_id, const std::string& scope)
-{
-    auto newest = from.list(query(agent_id).scope(scope).limit(1));
-    return newest.empty() ? std::nullopt : std::optional(std::move(newest.front()));
 }
 
 std::string what_was_thrown()
@@ -279,8 +274,10 @@ void session_core::settle_position(session_task& next) noexcept
                     }
                     {
                         const std::lock_guard lock(mutex_);
-                        if (*found)
+                        if (*found) {
+                            (*found)->past_damage = position_.past_damage;
                             position_ = std::move(**found);
+                        }
                         doubtful_save_.reset();
                     }
                     begin(task);
@@ -319,7 +316,9 @@ bool session_core::begin_save(session_task& task, checkpoint draft, const std::o
         draft.with_metadata(writer_member, options_.writer());
     save_options conditions;
     conditions.create_only(); // a session adds to its history, and never changes it
-    if (options_.is_exclusive())
+    if (options_.is_exclusive() && from.past_damage)
+        conditions.expect_readable_head(from.head.value());
+    else if (options_.is_exclusive())
         conditions.expect_head(from.head);
     hand_over(task, [&](const std::shared_ptr<owned_task>& owned) {
         const auto prepared = std::make_shared<prepared_save>(draft);
@@ -375,6 +374,7 @@ void session_core::saved(session_task& task, prepared_save& prepared, save_end e
             // A repetition of an earlier save moves nothing.
             if (bytes > 0 || sequence > position_.sequence) {
                 prepared.position.sequence = sequence;
+                prepared.position.past_damage = position_.past_damage; // which is still there
                 position_ = std::move(prepared.position);
             }
         }
@@ -393,7 +393,7 @@ void session_core::explain_conflict(session_task& task, save_end end, const when
             link_->call(
                 job::kind::read, agent_id_,
                 [this, self = shared_from_this(), head](store& from) {
-                    *head = head_of(from, agent_id_, options_.scope());
+                    *head = head_of(from, agent_id_, options_.scope(), position());
                     return std::nullopt;
                 },
                 [this, owned, head, ended, done](std::error_code code, const std::string&) {

@@ -236,6 +236,29 @@ placed_conversation saver::place(const checkpoint& wanted, const agent_row& agen
                               largest_value_);
 }
 
+std::string saver::find_head(const save_request& request, const agent_row& agent, const scope_row& scope)
+{
+    const bool passes_over_damage = request.options().passes_over_damage();
+    if (const auto row = tables_.checkpoint_at(agent.number, scope.head);
+        row && !(passes_over_damage && read_header(*row, agent).damage()))
+        return row->id;
+    std::optional<std::string> found;
+    if (passes_over_damage) {
+        scan_range range;
+        range.scope = scope.scope;
+        range.newest_first = true;
+        tables_.scan_checkpoints(agent.number, range, [&](checkpoint_row&& row) {
+            if (!read_header(row, agent).damage())
+                found = std::move(row.id);
+            return !found;
+        });
+    }
+    if (!found)
+        throw error(errc::corrupt, "the newest checkpoint of agent " + quoted(agent.id) + ", scope " +
+                                       quoted(scope.scope) + " is missing");
+    return *std::move(found);
+}
+
 save_result saver::save(const save_request& request)
 {
     const auto& wanted = request.checkpoint();
@@ -255,14 +278,9 @@ save_result saver::save(const save_request& request)
     const auto compared = existing ? compare(*existing, wanted, before) : comparison::different;
     if (compared == comparison::same)
         return {existing->sequence, 0};
-    std::optional<std::string> head;
-    if (request.options().expects_head() && scope->head != 0) {
-        const auto row = tables_.checkpoint_at(before.number, scope->head);
-        if (!row)
-            throw error(errc::corrupt, "the newest checkpoint of agent " + quoted(wanted.agent_id()) +
-                                           ", scope " + quoted(wanted.scope()) + " is missing");
-        head = row->id;
-    }
+    const auto head = request.options().expects_head() && scope->head != 0
+                          ? std::optional(find_head(request, before, *scope))
+                          : std::nullopt;
     detail::require_options(request, existing.has_value(), head);
     // What replaces something damaged must not rely on the damaged part.
     const auto in_stored = compared == comparison::unreadable ? trust::no : trust::yes;

@@ -61,6 +61,8 @@ private:
 
     enum class comparison { same, different, unreadable };
     comparison compare(const checkpoint_row& existing, const checkpoint& wanted, const agent_row& agent);
+    //! The id of the head that a condition is about. @throws waymark::error `corrupt` if it is missing.
+    std::string find_head(const save_request& request, const agent_row& agent, const scope_row& scope);
     placed_conversation place(const checkpoint& wanted, const agent_row& agent, const scope_row* scope,
                               trust in_stored);
     bool may_have_relatives(const checkpoint& wanted, const known_part& known, const scope_row& scope) const;

@@ -1,10 +1,7 @@
 //! The checksums of rows.
+#include "../values/random_bits.hpp"
 #include "quick_checksum.hpp"
 #include "tables.hpp"
-
-#include <cerrno>
-#include <sys/random.h>
-#include <system_error>
 
 namespace waymark::storage {
 
@@ -45,13 +42,7 @@ private:
 
 std::int64_t new_mark()
 {
-    // No generator with a state: a child of a fork would repeat its parent's. Nor std::random_device, which
-    // asks what the processor can do each time: that takes long where the machine is a virtual one.
-    std::uint64_t bits = 0;
-    while (::getrandom(&bits, sizeof bits, 0) != static_cast<ssize_t>(sizeof bits))
-        if (errno != EINTR)
-            throw std::system_error(errno, std::generic_category(), "no random number from the system");
-    return static_cast<std::int64_t>(bits >> 1) | 1; // above 0, which stands for none
+    return static_cast<std::int64_t>(detail::random_bits()); // above 0, which stands for none
 }
 
 std::string checksum(const agent_row& row)

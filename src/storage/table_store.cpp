@@ -1,4 +1,5 @@
 #include "../store/conditions.hpp"
+#include "../values/random_bits.hpp"
 #include "../values/text.hpp"
 #include "checkpoints.hpp"
 #include "selection.hpp"
@@ -8,7 +9,6 @@
 
 #include <waymark/detail/table_store.hpp>
 
-#include <atomic>
 #include <chrono>
 #include <limits>
 #include <map>
@@ -20,12 +20,6 @@ namespace waymark::detail {
 using namespace storage;
 
 namespace {
-
-std::uint64_t next_store_number()
-{
-    static std::atomic<std::uint64_t> last = 0;
-    return ++last;
-}
 
 //! What was removed is removed, whether or not its content can be swept now; the agent's record says that
 //! something is left to be swept.
@@ -125,7 +119,7 @@ public:
 
     std::unique_ptr<storage::database> database;
     const limits bounds;
-    const std::uint64_t number = next_store_number(); // tells store objects apart, see storage_place
+    const std::uint64_t number = random_bits(); // tells store objects apart, see storage_place
     static constexpr std::size_t most_complete_scopes = 10'000;
     std::mutex complete_mutex;
     std::set<std::pair<std::int64_t, std::string>> complete_scopes; // guarded by complete_mutex

@@ -16,6 +16,7 @@ save_options&& save_options::create_only() && noexcept
 save_options& save_options::expect_head(std::optional<std::string> id) &
 {
     expects_head_ = true;
+    passes_over_damage_ = false;
     expected_head_ = std::move(id);
     return *this;
 }
@@ -23,6 +24,18 @@ save_options& save_options::expect_head(std::optional<std::string> id) &
 save_options&& save_options::expect_head(std::optional<std::string> id) &&
 {
     return std::move(expect_head(std::move(id)));
+}
+
+save_options& save_options::expect_readable_head(std::string id) &
+{
+    expect_head(std::move(id));
+    passes_over_damage_ = true;
+    return *this;
+}
+
+save_options&& save_options::expect_readable_head(std::string id) &&
+{
+    return std::move(expect_readable_head(std::move(id)));
 }
 
 store::~store() = default;

@@ -1,6 +1,13 @@
 //! Resuming, repairing, falling back; two sessions that want the same agent.
 #include "forwarding_store.hpp"
 #include "on_every_store.hpp"
+#include "sqlite_probe.hpp"
+#include "temporary_folder.hpp"
+
+#include <waymark/file_store.hpp>
+#include <waymark/sqlite_store.hpp>
+
+#include <fstream>
 
 using namespace waymark;
 using test::chat_of;
@@ -122,6 +129,88 @@ TEST_CASE("a damaged head is passed over only if asked, and that is said")
 }
 
 // Exclusive sessions
+
+namespace {
+
+//! The head, checkpoint 3, is damaged or gone.
+asio::awaitable<void> go_on_behind_damage(async_store& store)
+{
+    session fell_back{store, "agent", session_options().exclusive()};
+    session other{store, "agent", session_options().exclusive()};
+    failure how;
+    co_await fell_back.async_resume(how.details, how.token());
+    CHECK(how.code == errc::corrupt);
+    for (auto* each : {&fell_back, &other}) {
+        const auto found = co_await each->async_resume(resume_options().fall_back());
+        REQUIRE(found);
+        CHECK(found->id() == "2");
+        CHECK(found.damage());
+    }
+    // More than one: the damage is still there after the first.
+    const auto act = []() -> asio::awaitable<boost::json::value> { co_return "done"; };
+    for (int i = 4; i < 7; ++i) {
+        const auto made = co_await fell_back.async_step("step-" + std::to_string(i), act);
+        CHECK(made == "done");
+        const auto saved = co_await fell_back.async_checkpoint("on", i, chat_of(i));
+        CHECK((i > 4 || saved.parent_id() == "2"));
+    }
+    // The other one fell back to the same, and is too late.
+    std::error_code late;
+    try {
+        co_await other.async_step("late", act);
+    } catch (const error& refused) {
+        late = refused.code();
+    }
+    CHECK(late == errc::conflict);
+    co_await other.async_checkpoint("late", 4, chat_of(4), how.details, how.token());
+    CHECK(how.code == errc::conflict);
+    CHECK(how.says("another writer moved the head"));
+}
+
+void save_three(store& in)
+{
+    for (int i = 1; i <= 3; ++i)
+        in.save(checkpoint("agent", chat_of(i), i).with_id(std::to_string(i)));
+}
+
+} // namespace
+
+TEST_CASE("an exclusive session that fell back saves, until somebody else does")
+{
+    const test::temporary_folder folder;
+    asio::io_context io;
+    std::shared_ptr<waymark::store> backend;
+    SECTION("the row of the head has vanished")
+    {
+        const auto file = folder.path() / "agents.db";
+        backend = std::make_shared<sqlite_store>(file);
+        save_three(*backend);
+        test::other_connection(file).run("DELETE FROM checkpoints WHERE id = '3'");
+    }
+    SECTION("the row of the head is damaged")
+    {
+        const auto file = folder.path() / "agents.db";
+        backend = std::make_shared<sqlite_store>(file);
+        save_three(*backend);
+        test::other_connection(file).run("UPDATE checkpoints SET iteration = 7 WHERE id = '3'");
+    }
+    SECTION("messages of the head have vanished")
+    {
+        const auto file = folder.path() / "agents.db";
+        backend = std::make_shared<sqlite_store>(file);
+        save_three(*backend);
+        test::other_connection(file).run(
+            "DELETE FROM messages WHERE first = (SELECT max(first) FROM messages)");
+    }
+    SECTION("the file of the head is damaged")
+    {
+        backend = std::make_shared<file_store>(folder.path() / "agents");
+        save_three(*backend);
+        std::ofstream(folder.path() / "agents" / "agent" / "3.json", std::ios::app) << "{";
+    }
+    async_store store(io.get_executor(), backend);
+    run_coroutine(io, go_on_behind_damage(store));
+}
 
 namespace {
 

@@ -1,6 +1,9 @@
 //! Rollback, forks, history, differences.
 #include "on_every_store.hpp"
 
+#include <algorithm>
+#include <random>
+
 using namespace waymark;
 using test::chat_of;
 using test::failure;
@@ -240,6 +243,55 @@ TEST_CASE("a difference sees what was inserted and taken out in the middle")
     CHECK(moved.messages_removed() == std::vector{one});
     CHECK(moved.messages_added() == std::vector{one});
     CHECK(moved.messages_shared() == 2);
+}
+
+TEST_CASE("a difference is as small as it can be, where equal messages are repeated, too")
+{
+    const std::vector words{message::user("yes"), message::user("no"), message::user("go on")};
+    std::mt19937 random(16); // NOLINT(bugprone-random-generator-seed): any will do
+    const auto sequence = [&] {
+        std::vector<std::size_t> chosen(std::uniform_int_distribution<std::size_t>(0, 9)(random));
+        for (auto& one : chosen)
+            one = std::uniform_int_distribution<std::size_t>(0, words.size() - 1)(random);
+        return chosen;
+    };
+    const auto saved = [&](const std::vector<std::size_t>& chosen) {
+        conversation chat;
+        for (const auto word : chosen)
+            chat.push(words[word]);
+        return checkpoint("agent", chat);
+    };
+    for (int i = 0; i < 2'000; ++i) {
+        const auto before = sequence();
+        const auto after = sequence();
+        std::vector<std::vector<std::size_t>> longest(before.size() + 1,
+                                                      std::vector<std::size_t>(after.size() + 1));
+        for (std::size_t a = 0; a < before.size(); ++a)
+            for (std::size_t b = 0; b < after.size(); ++b)
+                longest[a + 1][b + 1] = before[a] == after[b]
+                                            ? longest[a][b] + 1
+                                            : std::max(longest[a][b + 1], longest[a + 1][b]);
+        const auto shared = longest[before.size()][after.size()];
+        const checkpoint_diff found(saved(before), saved(after));
+        REQUIRE(found.messages_shared() == shared);
+        REQUIRE(found.messages_added().size() == after.size() - shared);
+        REQUIRE(found.messages_removed().size() == before.size() - shared);
+    }
+}
+
+TEST_CASE("a difference of very many equal messages is bounded, and adds up")
+{
+    const std::vector words{message::user("yes"), message::user("no")};
+    conversation before;
+    conversation after;
+    for (std::size_t i = 0; i < 20'000; ++i) {
+        before.push(words[i % 2]);
+        after.push(words[i % 3 == 0 ? 1 : 0]);
+    }
+    const checkpoint_diff found(checkpoint("agent", before), checkpoint("agent", after));
+    CHECK(found.messages_shared() >= 10'000);
+    CHECK(found.messages_shared() + found.messages_added().size() == after.size());
+    CHECK(found.messages_shared() + found.messages_removed().size() == before.size());
 }
 
 TEST_CASE("histories tolerate circles and missing parents")

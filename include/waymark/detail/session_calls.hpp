@@ -18,6 +18,9 @@ namespace waymark::detail {
 resumed resume(store& from, const std::string& agent_id, const std::string& scope,
                const resume_options& options);
 session_position position_of(const resumed& found);
+//! What the store's head is, for a session with this position.
+std::optional<checkpoint_header> head_of(store& from, const std::string& agent_id, const std::string& scope,
+                                         const session_position& position);
 session_position position_of(const std::optional<checkpoint>& found);
 
 //! @throws waymark::error `not_found`

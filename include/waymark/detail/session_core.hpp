@@ -47,6 +47,7 @@ struct session_position {
     std::optional<std::string> head;   // what the store's head is expected to be
     std::int64_t sequence = 0;         // the head's
     std::optional<std::string> before; // what the last save had as its parent, should it be repeated
+    bool past_damage = false;          // `head` is the newest that can be read, not what the store calls so
 };
 
 //! A session lets go of what is in its scope, unless the policies name another one.

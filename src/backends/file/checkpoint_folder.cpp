@@ -106,7 +106,8 @@ save_result checkpoint_folder::save(const save_request& request, file_changes& c
     auto* existing = scope == nullptr ? nullptr : scope->find(wanted.id());
     if (existing != nullptr && holds_same(*existing, wanted, changes))
         return {existing->header.sequence(), 0};
-    if (request.options().expects_head() && scope != nullptr && scope->without_sequence() != nullptr)
+    if (request.options().expects_head() && !request.options().passes_over_damage() && scope != nullptr &&
+        scope->without_sequence() != nullptr)
         fail_damaged(*scope->without_sequence()); // it may be the head
     const auto* head = scope == nullptr ? nullptr : scope->head();
     detail::require_options(request, existing != nullptr,
