@@ -5,6 +5,8 @@
 #include "temporary_folder.hpp"
 #include "worker.hpp"
 
+#include <waymark/detail/session_calls.hpp>
+
 #include <boost/json/serialize.hpp>
 
 #include <atomic>
@@ -233,6 +235,7 @@ public:
         restore();
         write_file(folder_.path() / path, changed);
         auto wrong = look();
+        go_on(wrong);
         for (auto& text : wrong)
             text = path.native() + (how == harm::cut ? ", cut at " : ", changed at ") + std::to_string(left) +
                    ": " + text;
@@ -278,9 +281,12 @@ public:
 private:
     void restore()
     {
-        for (const auto& entry : fs::directory_iterator(folder_.path()))
-            if (entry.is_regular_file() && !bytes_.contains(entry.path().filename()))
-                fs::remove(entry.path()); // SQLite's companions
+        std::vector<fs::path> added; // SQLite's companions, and what was saved
+        for (const auto& entry : fs::recursive_directory_iterator(folder_.path()))
+            if (entry.is_regular_file() && !bytes_.contains(entry.path().lexically_relative(folder_.path())))
+                added.push_back(entry.path());
+        for (const auto& path : added)
+            fs::remove(path);
         for (const auto& [path, content] : bytes_) {
             fs::create_directories((folder_.path() / path).parent_path());
             write_file(folder_.path() / path, content);
@@ -316,6 +322,30 @@ private:
         return wrong;
     }
 
+    //! Whoever falls back behind a damaged head can save under a condition where he can without.
+    void go_on(std::vector<std::string>& wrong)
+    {
+        try {
+            const auto opened = wrap_(open_store(kind_, folder_.path()));
+            const auto found = detail::resume(*opened, "second", "", resume_options().fall_back());
+            if (!found || !found.damage())
+                return;
+            const auto next = checkpoint("second", found->conversation(), 9);
+            const auto head = detail::position_of(found).head.value();
+            std::string refused;
+            try {
+                opened->save(next, save_options().expect_readable_head(head));
+            } catch (const error& failure) {
+                refused = failure.what();
+            }
+            if (refused.empty() || opened->save(next).bytes_written() == 0)
+                return;
+            wrong.push_back("the newest that can be read is '" + head +
+                            "', and a save that expects it fails: " + refused);
+        } catch (const error&) { // NOLINT(bugprone-empty-catch): it says so
+        }
+    }
+
     store_kind kind_;
     wrapper wrap_;
     test::temporary_folder folder_{fast_folder()};
@@ -345,6 +375,9 @@ public:
             to.self_check(name_of(kind) + " that skips its checksums", sees_skipped);
             to.self_check(name_of(kind) + " that takes damage for absence",
                           notices(kind, [](auto inner) { return std::make_shared<forgiving_store>(inner); }));
+            to.self_check(
+                name_of(kind) + " that lets nobody go on behind damage",
+                notices(kind, [](auto inner) { return std::make_shared<unforgiving_store>(inner); }));
         }
     }
 

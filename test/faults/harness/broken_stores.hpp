@@ -54,6 +54,25 @@ public:
     verify_report verify(const verify_callback& = {}) override { return {}; }
 };
 
+//! Insists on the head, also where that is damaged.
+class unforgiving_store final : public test::forwarding_store {
+public:
+    using forwarding_store::forwarding_store;
+    using forwarding_store::save;
+
+    std::vector<save_outcome> save(std::span<const save_request> batch) override
+    {
+        std::vector<save_request> strict;
+        for (const auto& request : batch) {
+            auto options = request.options();
+            if (options.passes_over_damage())
+                options.expect_head(options.expected_head());
+            strict.emplace_back(request.checkpoint(), options);
+        }
+        return forwarding_store::save(strict);
+    }
+};
+
 //! Prunes one checkpoint too many: the newest of those that were to stay, but for the head.
 class greedy_store final : public test::forwarding_store {
 public:
