@@ -122,7 +122,8 @@ public:
     //! `unsupported_format` (written by a newer version).
     static checkpoint from_bytes(std::string_view bytes, const limits& bounds = {});
 
-    //! The same content. `sequence` is the store's and does not count.
+    //! The same content, as for `message`: state and metadata are the same JSON, byte by byte. `sequence` is
+    //! the store's and does not count.
     friend bool operator==(const checkpoint& left, const checkpoint& right) noexcept;
 
 private:
@@ -201,7 +202,8 @@ public:
     checkpoint_header& with_damage(std::optional<std::string> damage) &;
     checkpoint_header&& with_damage(std::optional<std::string> damage) &&;
 
-    friend bool operator==(const checkpoint_header&, const checkpoint_header&) = default;
+    //! Equal members; the metadata as for `message`.
+    friend bool operator==(const checkpoint_header& left, const checkpoint_header& right) noexcept;
 
 private:
     checkpoint_key key_;

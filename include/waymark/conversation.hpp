@@ -148,7 +148,7 @@ public:
     //! How many of the oldest messages the two share in memory (not: how many are equal), O(log n).
     std::size_t shared_prefix(const conversation& other) const noexcept;
 
-    //! Equal budgets, messages and extra members. Shared messages are not looked at.
+    //! Equal budgets, messages and extra members, as for `message`. Shared messages are not looked at.
     friend bool operator==(const conversation& left, const conversation& right) noexcept;
 
 private:

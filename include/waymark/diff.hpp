@@ -55,7 +55,8 @@ public:
     const std::vector<member_change>& metadata_changes() const& noexcept { return metadata_; }
     std::vector<member_change> metadata_changes() && { return std::move(metadata_); }
 
-    //! True when messages, state and metadata are the same.
+    //! True when messages, state and metadata are the same, but for the order of members in state and
+    //! metadata.
     bool empty() const noexcept
     {
         return added_.empty() && removed_.empty() && state_.empty() && metadata_.empty();

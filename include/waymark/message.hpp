@@ -66,7 +66,8 @@ public:
     tool_call& with_extra(std::string_view key, json_input value) &;
     tool_call&& with_extra(std::string_view key, json_input value) &&;
 
-    friend bool operator==(const tool_call&, const tool_call&) = default;
+    //! Equal content: the same JSON, see `message`.
+    friend bool operator==(const tool_call& left, const tool_call& right) noexcept;
 
 private:
     std::string id_;
@@ -122,7 +123,10 @@ public:
     //! A rough number of model tokens: a quarter of the text's bytes and a few for the frame.
     std::size_t estimated_tokens() const noexcept;
 
-    //! Equal content. Copies compare in constant time.
+    //! Equal content: the JSON of both (`boost::json::value_from`) is the same, byte by byte. So the order of
+    //! members counts, 0.0 is not -0.0 and 1 is not 1.0; but an integer is the same as `std::int64_t` and as
+    //! `std::uint64_t`. That is how all values of the library compare, and how a store tells whether a save
+    //! changes anything. Copies compare in constant time.
     friend bool operator==(const message& left, const message& right) noexcept;
 
 private:

@@ -51,7 +51,8 @@ public:
     step& with_started_at(timestamp time) & noexcept;
     step&& with_started_at(timestamp time) && noexcept;
 
-    friend bool operator==(const step&, const step&) = default;
+    //! The same content, as for `message`.
+    friend bool operator==(const step& left, const step& right) noexcept;
 
 private:
     std::string agent_id_;

@@ -1,3 +1,5 @@
+#include "../values/json_document.hpp"
+
 #include <waymark/diff.hpp>
 
 #include <algorithm>
@@ -34,7 +36,7 @@ void compare(const json::object& from, const json::object& to, const std::string
             changes.emplace_back(here, member.value(), std::nullopt);
         else if (member.value().is_object() && other->is_object())
             compare(member.value().get_object(), other->get_object(), here, changes);
-        else if (member.value() != *other)
+        else if (!detail::same_content(member.value(), *other))
             changes.emplace_back(here, member.value(), *other);
     }
     for (const auto& member : to)

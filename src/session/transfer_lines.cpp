@@ -32,7 +32,7 @@ conversation behind(const conversation& before, std::size_t count, const convers
     auto whole = before;
     whole.truncate(count);
     // The members besides the messages are the line's own.
-    if (whole.max_tokens() != rest.max_tokens() || whole.extra() != rest.extra()) {
+    if (whole.max_tokens() != rest.max_tokens() || !same_content(whole.extra(), rest.extra())) {
         auto own = conversation(rest.max_tokens()).with_extra(rest.extra());
         for (const auto& message : whole)
             own.push(message);
@@ -81,7 +81,8 @@ std::string line_writer::line_of(const checkpoint& value, bool pinned)
             line["keep_messages"] = same;
             own.with_conversation(without_first(chat, same));
         }
-        if (!value.state().empty() && (value.shares_state(*before) || value.state() == before->state())) {
+        if (!value.state().empty() &&
+            (value.shares_state(*before) || same_content(value.state(), before->state()))) {
             line["keep_state"] = true;
             own.with_state({});
         }

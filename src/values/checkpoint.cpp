@@ -183,9 +183,10 @@ bool operator==(const checkpoint& left, const checkpoint& right) noexcept
 {
     return left.key() == right.key() && left.parent_id() == right.parent_id() &&
            left.name() == right.name() && left.iteration() == right.iteration() &&
-           left.created_at() == right.created_at() && left.metadata() == right.metadata() &&
+           left.created_at() == right.created_at() &&
+           detail::same_content(left.metadata(), right.metadata()) &&
            left.conversation() == right.conversation() &&
-           (left.shares_state(right) || left.state() == right.state());
+           (left.shares_state(right) || detail::same_content(left.state(), right.state()));
 }
 
 // What may be stored
@@ -269,6 +270,17 @@ checkpoint_header::checkpoint_header(const checkpoint& from)
       message_count_(from.conversation().size()),
       content_bytes_(from.content_bytes())
 {
+}
+
+bool operator==(const checkpoint_header& left, const checkpoint_header& right) noexcept
+{
+    return left.key() == right.key() && left.parent_id() == right.parent_id() &&
+           left.name() == right.name() && left.iteration() == right.iteration() &&
+           detail::same_content(left.metadata(), right.metadata()) &&
+           left.created_at() == right.created_at() && left.sequence() == right.sequence() &&
+           left.message_count() == right.message_count() && left.pinned() == right.pinned() &&
+           left.stored_bytes() == right.stored_bytes() && left.content_bytes() == right.content_bytes() &&
+           left.damage() == right.damage();
 }
 
 checkpoint_header& checkpoint_header::with_pinned(bool pinned) & noexcept

@@ -326,7 +326,7 @@ std::size_t conversation::shared_prefix(const conversation& other) const noexcep
 bool operator==(const conversation& left, const conversation& right) noexcept
 {
     if (left.size() != right.size() || left.max_tokens() != right.max_tokens() ||
-        left.extra() != right.extra())
+        !detail::same_content(left.extra(), right.extra()))
         return false;
     const auto shared = left.shared_prefix(right);
     const auto* a = left.tip_.get();

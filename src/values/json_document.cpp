@@ -10,6 +10,7 @@
 #include <boost/json/value_stack.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
 #include <cmath>
 
@@ -243,6 +244,39 @@ std::size_t check_json(const json::object& object, std::size_t max_depth, std::s
     checker run{max_depth, what};
     run.check(object, 1, {});
     return object.empty() ? 0 : run.deepest;
+}
+
+bool same_content(const json::object& left, const json::object& right) noexcept
+{
+    return std::equal(left.begin(), left.end(), right.begin(), right.end(),
+                      [](const json::key_value_pair& a, const json::key_value_pair& b) {
+                          return a.key() == b.key() && same_content(a.value(), b.value());
+                      });
+}
+
+bool same_content(const json::value& left, const json::value& right) noexcept
+{
+    if (left.kind() != right.kind()) {
+        // An integer has the same text whichever type holds it; a double never has that of an integer.
+        const auto is_same = [](const json::value& number, const json::value& other) {
+            return number.is_int64() && other.is_uint64() && number.get_int64() >= 0 &&
+                   static_cast<std::uint64_t>(number.get_int64()) == other.get_uint64();
+        };
+        return is_same(left, right) || is_same(right, left);
+    }
+    switch (left.kind()) {
+    case json::kind::object:
+        return same_content(left.get_object(), right.get_object());
+    case json::kind::array:
+        return std::equal(left.get_array().begin(), left.get_array().end(), right.get_array().begin(),
+                          right.get_array().end(),
+                          [](const json::value& a, const json::value& b) { return same_content(a, b); });
+    case json::kind::double_: // the shortest text that is read as the same bits
+        return std::bit_cast<std::uint64_t>(left.get_double()) ==
+               std::bit_cast<std::uint64_t>(right.get_double());
+    default:
+        return left == right;
+    }
 }
 
 json::object rehome(json::object&& object)

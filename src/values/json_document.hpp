@@ -31,6 +31,12 @@ std::size_t payload_bytes(const boost::json::object& object) noexcept;
 std::size_t check_json(const boost::json::value& value, std::size_t max_depth, std::string_view what);
 std::size_t check_json(const boost::json::object& object, std::size_t max_depth, std::string_view what);
 
+//! Whether two values are the same content: whether `boost::json::serialize` gives the same bytes for both.
+//! Boost.JSON's operator == does not say that: it ignores the order of members and the sign of a zero. What
+//! it takes for equal would not be written, or be lost.
+bool same_content(const boost::json::value& left, const boost::json::value& right) noexcept;
+bool same_content(const boost::json::object& left, const boost::json::object& right) noexcept;
+
 //! The same object in the default memory resource.
 boost::json::object rehome(boost::json::object&& object);
 

@@ -133,6 +133,13 @@ tool_call&& tool_call::with_extra(std::string_view key, json_input value) &&
     return std::move(with_extra(key, std::move(value)));
 }
 
+bool operator==(const tool_call& left, const tool_call& right) noexcept
+{
+    return left.id() == right.id() && left.name() == right.name() &&
+           detail::same_content(left.arguments(), right.arguments()) &&
+           detail::same_content(left.extra(), right.extra());
+}
+
 void tag_invoke(json::value_from_tag, json::value& to, const tool_call& from)
 {
     auto& object = to.emplace_object();
@@ -321,6 +328,37 @@ message&& message::with_extra(std::string_view key, json_input value) &&
     return std::move(with_extra(key, std::move(value)));
 }
 
+//! Whether the extra members of two messages with the same fields are written alike. One that has the name of
+//! a field which is written takes the place of that; the others are written in their order.
+bool message::data::has_same_extra(const data& other) const noexcept
+{
+    const auto has_place = [this](std::string_view key) {
+        return key == "content" || (key == "id" && !id.empty()) ||
+               (key == "role" && role != waymark::role::other) ||
+               (key == "tool_calls" && !tool_calls.empty()) ||
+               (key == "tool_call_id" && !tool_call_id.empty()) ||
+               (key == "timestamp" && timestamp != waymark::timestamp{});
+    };
+    if (extra.size() != other.extra.size())
+        return false;
+    auto next = other.extra.begin();
+    for (const auto& member : extra) {
+        if (has_place(member.key())) {
+            const auto* found = other.extra.if_contains(member.key());
+            if (found == nullptr || !detail::same_content(member.value(), *found))
+                return false;
+            continue;
+        }
+        while (next != other.extra.end() && has_place(next->key()))
+            ++next;
+        if (next == other.extra.end() || next->key() != member.key() ||
+            !detail::same_content(member.value(), next->value()))
+            return false;
+        ++next;
+    }
+    return true;
+}
+
 bool operator==(const message& left, const message& right) noexcept
 {
     if (left.data_ == right.data_)
@@ -328,7 +366,7 @@ bool operator==(const message& left, const message& right) noexcept
     const auto& a = *left.data_;
     const auto& b = *right.data_;
     return a.id == b.id && a.role == b.role && a.content == b.content && a.tool_calls == b.tool_calls &&
-           a.tool_call_id == b.tool_call_id && a.timestamp == b.timestamp && a.extra == b.extra;
+           a.tool_call_id == b.tool_call_id && a.timestamp == b.timestamp && a.has_same_extra(b);
 }
 
 void tag_invoke(json::value_from_tag, json::value& to, const message& from)

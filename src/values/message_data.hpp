@@ -25,6 +25,7 @@ struct message::data {
     detail::digest_memory digest; // forgotten by copies, which are made to be changed
 
     void check_and_measure();
+    bool has_same_extra(const data& other) const noexcept;
 };
 
 //! In the order of `role`; one that is not here is `role::other`.

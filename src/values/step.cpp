@@ -80,6 +80,14 @@ step&& step::with_started_at(timestamp time) && noexcept
     return std::move(with_started_at(time));
 }
 
+bool operator==(const step& left, const step& right) noexcept
+{
+    return left.agent_id() == right.agent_id() && left.scope() == right.scope() &&
+           left.key() == right.key() && left.attempt() == right.attempt() && left.done() == right.done() &&
+           (!left.done() || detail::same_content(*left.result(), *right.result())) &&
+           left.checkpoint_id() == right.checkpoint_id() && left.started_at() == right.started_at();
+}
+
 void validate(const step& step, const limits& bounds)
 {
     validate_id(step.agent_id(), "the agent id");

@@ -354,6 +354,44 @@ TEST_CASE("a line holds what is new, and one agent can be exported alone, with a
     CHECK(copy.list_agents().size() == 1);
 }
 
+TEST_CASE("a line holds what differs in its JSON alone", "[stores]")
+{
+    const auto text = message::user("text");
+    const auto chat_with = [&](const json::value& value) {
+        conversation chat;
+        chat.push(message(text).with_extra("k", value));
+        chat.push(message::assistant("answer").with_id("a").with_timestamp({}));
+        return std::move(chat).with_extra("x", value);
+    };
+    const std::vector<json::value> values = {
+        0.0, -0.0, 0.0, json::object{{"a", 1}, {"b", 2}}, json::object{{"b", 2}, {"a", 1}}, 1, 1.0};
+    for (const auto& backend : test::all_backends())
+        DYNAMIC_SECTION(backend.name())
+        {
+            const auto origin = backend.make_empty();
+            int turn = 0;
+            for (const auto& value : values) {
+                ++turn;
+                origin->save(checkpoint("agent", chat_with(value), turn)
+                                 .with_id(std::to_string(turn))
+                                 .with_state({{"k", value}})
+                                 .with_metadata("k", value));
+            }
+            const auto copy = backend.make_empty();
+            import_text(*copy, lines_of(*origin));
+            CHECK(content_of(*copy) == content_of(*origin));
+
+            // The same keys with other signs are no equals.
+            const auto other = backend.make_empty();
+            other->save(checkpoint(*copy->load("agent", "", "1")).with_state({{"k", -0.0}}));
+            CHECK_THROWS_AS(
+                import_text(*other, lines_of(*origin), import_options().when_exists(existing::fail)), error);
+            CHECK(import_text(*other, lines_of(*origin), import_options().when_exists(existing::replace)) ==
+                  transfer_result(values.size(), 0, 0));
+            CHECK(content_of(*other) == content_of(*origin));
+        }
+}
+
 TEST_CASE("bad input changes nothing, and the error names the line", "[stores]")
 {
     memory_store origin;
