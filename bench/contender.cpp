@@ -138,32 +138,68 @@ private:
     std::string begin_;
 };
 
-std::unique_ptr<contender> open_postgres(const arguments& given, asio::io_context& io)
+std::shared_ptr<store> open_schema(const arguments& given, const std::string& conninfo,
+                                   const std::string& schema)
 {
-    const auto conninfo = server(given);
-    constexpr const char* schema = "waymark_bench";
     if (given.workload() != "resume") // which reads what a fleet has left
-        test::server_connection(conninfo).run(std::string("DROP SCHEMA IF EXISTS ") + schema + " CASCADE");
+        test::server_connection(conninfo).run("DROP SCHEMA IF EXISTS \"" + schema + "\" CASCADE");
     auto options = postgres_options()
                        .with_schema(schema)
                        .with_durability(level(given))
                        .with_write_lanes(given.count("lanes", 4))
                        .with_prepared_statements(given.flag("prepared"))
                        .with_partitions(given.count("partitions", 0));
-    return std::make_unique<waymark_on_postgres>(std::make_shared<postgres_store>(conninfo, options),
-                                                 conninfo, io);
+    return std::make_shared<postgres_store>(conninfo, options);
+}
+
+std::unique_ptr<contender> open_postgres(const arguments& given, asio::io_context& io)
+{
+    const auto conninfo = server(given);
+    return std::make_unique<waymark_on_postgres>(open_schema(given, conninfo, "waymark_bench"), conninfo, io);
+}
+
+std::shared_ptr<store> open_postgres_store(const arguments& given, const std::string& name)
+{
+    return open_schema(given, server(given), "waymark_bench_" + name);
 }
 
 #else
 
+constexpr const char* without_postgres =
+    "built without PostgreSQL: configure with -DWAYMARK_BUILD_POSTGRES=ON";
+
 std::unique_ptr<contender> open_postgres(const arguments&, asio::io_context&)
 {
-    throw missing_error("built without PostgreSQL: configure with -DWAYMARK_BUILD_POSTGRES=ON");
+    throw missing_error(without_postgres);
+}
+
+std::shared_ptr<store> open_postgres_store(const arguments&, const std::string&)
+{
+    throw missing_error(without_postgres);
 }
 
 #endif
 
 } // namespace
+
+std::shared_ptr<store> open_store(const arguments& given, const std::string& name)
+{
+    const auto kind = given.required("contender");
+    if (kind == "waymark-memory")
+        return std::make_shared<memory_store>();
+    if (kind == "waymark-postgres")
+        return open_postgres_store(given, name);
+    const auto folder = fs::path(given.required("folder")) / name;
+    fs::remove_all(folder);
+    fs::create_directories(folder);
+    if (kind == "waymark-sqlite")
+        return std::make_shared<sqlite_store>(folder / "waymark.db",
+                                              sqlite_options().with_durability(level(given)));
+    if (kind == "waymark-file")
+        return std::make_shared<file_store>(folder / "checkpoints");
+    throw usage_error("'" + kind + "' has no transfer; there are waymark-sqlite, waymark-postgres, " +
+                      "waymark-memory and waymark-file");
+}
 
 std::unique_ptr<contender> open_contender(const arguments& given, asio::io_context& io)
 {

@@ -3,7 +3,7 @@
 
 #include "arguments.hpp"
 
-#include <waymark/checkpoint.hpp>
+#include <waymark/store.hpp>
 
 #include <asio/io_context.hpp>
 #include <boost/json/object.hpp>
@@ -40,6 +40,10 @@ std::uint64_t bytes_below(const std::filesystem::path& folder);
 
 //! @throws usage_error, missing_error
 std::unique_ptr<contender> open_contender(const arguments& given, asio::io_context& io);
+
+//! A store of ours by its contender's name, blocking, empty; several have names of their own.
+//! @throws usage_error, missing_error
+std::shared_ptr<store> open_store(const arguments& given, const std::string& name);
 
 // In peers/: whole conversations as JSON, as the two older designs keep them; and just the new rows.
 std::unique_ptr<contender> open_seed_sqlite(const arguments& given, asio::io_context& io);

@@ -34,6 +34,7 @@ constexpr const char* usage =
     "  heavy      --contender NAME --folder DIR [--turns N] [--limit SECONDS]\n"
     "  event-loop --contender NAME --folder DIR [--bytes N] [--seconds N]\n"
     "  limits     --folder DIR [--seconds N]\n"
+    "  transfer   --contender NAME --folder DIR [--turns N,N,...] [--message-bytes N]\n"
     "  texts      --out FILE [--bytes N]\n"
     "contenders: waymark-sqlite, waymark-postgres, waymark-memory, waymark-file, seed-sqlite, seed-file, "
     "bare-sqlite\n"
@@ -46,9 +47,9 @@ int main(int argc, char** argv)
 try {
     using namespace waymark::bench;
     const std::map<std::string, void (*)(const arguments&)> workloads = {
-        {"growth", run_growth},         {"fleet", run_fleet}, {"resume", run_resume},
-        {"first-load", run_first_load}, {"heavy", run_heavy}, {"event-loop", run_event_loop},
-        {"limits", run_limits},         {"texts", make_texts}};
+        {"growth", run_growth},         {"fleet", run_fleet},       {"resume", run_resume},
+        {"first-load", run_first_load}, {"heavy", run_heavy},       {"event-loop", run_event_loop},
+        {"limits", run_limits},         {"transfer", run_transfer}, {"texts", make_texts}};
     if (argc == 2 && std::string(argv[1]) == "--help") {
         std::fputs(usage, stdout);
         return 0;

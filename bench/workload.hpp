@@ -17,6 +17,7 @@ void run_first_load(const arguments& given);
 void run_heavy(const arguments& given);
 void run_event_loop(const arguments& given);
 void run_limits(const arguments& given);
+void run_transfer(const arguments& given);
 void make_texts(const arguments& given);
 
 //! `--texts FILE`, or some of our own.

@@ -35,6 +35,9 @@ public:
     std::optional<checkpoint> load_latest(std::string_view agent_id, std::string_view scope = {}) override;
     std::vector<checkpoint_header> list(const query& query) override;
     std::vector<checkpoint> load_all(const query& query) override;
+    std::vector<load_outcome> load_some(std::span<const checkpoint_key> keys,
+                                        std::span<const checkpoint> earlier,
+                                        std::size_t about_bytes) override;
     std::uint64_t count(const query& query) override;
     std::vector<std::string> list_agents(std::string_view after = {}, std::size_t limit = 1000) override;
     bool erase(std::string_view agent_id, std::string_view scope, std::string_view id) override;

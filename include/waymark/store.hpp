@@ -122,6 +122,9 @@ private:
 
 using save_outcome = outcome<save_result>;
 
+//! Of `store::load_some`; `std::nullopt` is absence.
+using load_outcome = outcome<std::optional<checkpoint>>;
+
 //! One entry of a batch of steps.
 class step_request {
 public:
@@ -269,6 +272,15 @@ public:
 
     virtual std::vector<checkpoint_header> list(const query& query) = 0;
     virtual std::vector<checkpoint> load_all(const query& query) = 0;
+    //! Loads checkpoints by their keys, for those who go through a long history page by page. One outcome for
+    //! each key, in order; a checkpoint that is damaged fails alone. There are fewer outcomes than keys once
+    //! the checkpoints take about `about_bytes` (what they share counts once), but never none.
+    //!
+    //! `earlier` are checkpoints that this store gave before, such as the last one of the page before: what
+    //! the next ones share with them need not be read again. By default, calls `load` for each key.
+    //! @throws waymark::error `invalid_argument` for a key that no store can hold.
+    virtual std::vector<load_outcome> load_some(std::span<const checkpoint_key> keys,
+                                                std::span<const checkpoint> earlier, std::size_t about_bytes);
     virtual std::uint64_t count(const query& query) = 0;
     //! Agents that have checkpoints or steps, byte by byte in order, those behind `after`.
     virtual std::vector<std::string> list_agents(std::string_view after = {}, std::size_t limit = 1000) = 0;

@@ -88,7 +88,8 @@ private:
 
 //! Writes checkpoints, pins and steps as JSON Lines: one line for each, and a line at the end that tells a
 //! whole export from a cut one. A line has the messages that the line before it does not have, so that an
-//! export takes space for what is new. In memory are some 64 MB of checkpoints (or one, if that is larger),
+//! export takes space for what is new, and time in proportion to that (`file_store`: to its files, which are
+//! whole). In memory are some 64 MB of checkpoints (or one, if that is larger; what they share counts once),
 //! the last one of each scope, and the steps of one agent. docs/format.md describes the lines.
 //! Others may change the store meanwhile: what is there all the time is exported, and the newest of what was
 //! replaced.
@@ -98,8 +99,10 @@ transfer_result export_lines(store& from, std::ostream& to, const export_options
 
 //! Reads what `export_lines` wrote. Everything is checked before anything is written: bad input changes
 //! nothing, and the error names the line. Ids, parents, names, times, order, pins and steps are kept;
-//! sequences are the store's. Importing twice is the same as once. Other writers of the store get their turn
-//! between batches. In memory are a batch, the last checkpoint of each scope, and all ids.
+//! sequences are the store's. Importing twice is the same as once, and takes about as long: what the store has
+//! is read in pages and compared where it goes on from the page before. Other writers of the store get their
+//! turn between batches, of 256 checkpoints or about 1 MB of what is new. In memory are a batch, up to 16 MB
+//! of what the store has, the last checkpoint of each scope from both, the steps of one agent, and all ids.
 //!
 //! What is new is put behind what the agent has in the store, and its newest becomes the head. To restore a
 //! backup of an agent that exists, erase the agent first, or give it another name with `as_agent`.

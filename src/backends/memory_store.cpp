@@ -131,14 +131,30 @@ public:
         const auto before = query.before() ? std::optional(resolve_before(query)) : std::nullopt;
         auto left = query.limit().value_or(static_cast<std::size_t>(-1));
 
-        const auto visit_agent = [&](agent_data& agent) {
+        const auto visit_agent = [&](const std::string& id, const agent_data& agent) {
+            if (left == 0)
+                return;
             std::vector<const record*> matches;
             for (auto& [name, scope] : agent.scopes) {
                 if (query.scope() && name != *query.scope())
                     continue;
-                for (auto& [sequence, candidate] : scope.by_sequence)
-                    if ((!before || sequence < *before) && query.matches(candidate.header()))
-                        matches.push_back(&candidate);
+                // As many of each scope as are asked for, so that a page of a long history costs a page.
+                std::size_t found = 0;
+                const auto look_at = [&](const auto& entry) {
+                    if ((before && entry.first >= *before) || !query.matches(entry.second.header()))
+                        return found < left;
+                    matches.push_back(&entry.second);
+                    return ++found < left;
+                };
+                const auto& records = scope.by_sequence;
+                const bool goes_on = query.after() && query.after()->agent_id() == id;
+                if (query.is_oldest_first())
+                    std::all_of(goes_on ? records.upper_bound(query.after()->sequence()) : records.begin(),
+                                records.end(), look_at);
+                else
+                    std::all_of(std::make_reverse_iterator(
+                                    goes_on ? records.lower_bound(query.after()->sequence()) : records.end()),
+                                records.rend(), look_at);
             }
             std::sort(matches.begin(), matches.end(), [&](const record* a, const record* b) {
                 return query.is_oldest_first() ? a->value.sequence() < b->value.sequence()
@@ -153,12 +169,12 @@ public:
         };
 
         if (query.agent_id()) {
-            if (auto* agent = find_agent(*query.agent_id()))
-                visit_agent(*agent);
+            if (const auto* agent = find_agent(*query.agent_id()))
+                visit_agent(*query.agent_id(), *agent);
             return;
         }
-        for (auto& [id, agent] : agents)
-            visit_agent(agent);
+        for (const auto& [id, agent] : agents)
+            visit_agent(id, agent);
     }
 
     prune_result prune(std::string_view agent_id, const retention& policies, dry_run dry)
@@ -273,6 +289,25 @@ std::vector<checkpoint> memory_store::load_all(const query& query)
     std::vector<checkpoint> result;
     impl_->select(query, [&](const record& match) { result.push_back(match.value); });
     return result;
+}
+
+std::vector<load_outcome> memory_store::load_some(std::span<const checkpoint_key> keys,
+                                                  std::span<const checkpoint> /*earlier*/,
+                                                  std::size_t /*about_bytes*/)
+{
+    for (const auto& key : keys)
+        detail::validate_key(key.agent_id(), key.scope(), key.id());
+    const std::shared_lock lock(impl_->mutex);
+    std::vector<load_outcome> outcomes; // which share everything with what is stored
+    outcomes.reserve(keys.size());
+    for (const auto& key : keys) {
+        const auto* found = impl_->find(key.agent_id(), key.scope(), key.id());
+        if (found == nullptr)
+            outcomes.emplace_back();
+        else
+            outcomes.push_back(std::optional(found->value));
+    }
+    return outcomes;
 }
 
 std::uint64_t memory_store::count(const query& query)

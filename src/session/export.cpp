@@ -1,4 +1,5 @@
 #include "../backends/files.hpp"
+#include "../store/conditions.hpp"
 #include "../values/text.hpp"
 #include "transfer_lines.hpp"
 
@@ -7,11 +8,12 @@
 
 #include <boost/json/serialize.hpp>
 
-#include <algorithm>
 #include <fcntl.h>
 #include <fstream>
 #include <map>
 #include <ostream>
+#include <set>
+#include <span>
 
 namespace waymark {
 
@@ -79,15 +81,18 @@ private:
         constexpr std::size_t headers_at_a_time = 256;
         constexpr int most_looks = 1'000;
         int looks = 0;
+        last_.clear();
         auto wanted = query(agent_id).oldest_first().limit(headers_at_a_time);
         for (;;) {
             const auto headers = from.list(wanted);
             const auto before = checkpoints_;
-            for (auto some = headers.begin(); some != headers.end();) {
-                some = export_some(from, wanted, some, headers.end());
+            for (auto rest = std::span(headers); !rest.empty();) {
+                rest = rest.subspan(export_some(from, rest));
                 if (progress)
                     progress(done());
             }
+            if (!headers.empty())
+                wanted.after(cursor(headers.back()));
             if (headers.size() == headers_at_a_time)
                 continue;
             // What is gone meanwhile may have been replaced by something newer.
@@ -104,30 +109,53 @@ private:
         }
     }
 
-    using position = std::vector<checkpoint_header>::const_iterator;
-
-    //! As many as hold about so much together. `wanted` then goes on behind them.
-    position export_some(store& from, query& wanted, position begin, position end)
+    //! As many as the store gives at once. Returns how many of the headers are done.
+    std::size_t export_some(store& from, std::span<const checkpoint_header> headers)
     {
-        constexpr std::uint64_t about_bytes = 64'000'000;
-        auto stop = begin;
-        for (std::uint64_t bytes = 0; stop != end && bytes < about_bytes; ++stop)
-            bytes += std::max(stop->content_bytes(), stop->stored_bytes());
-        std::map<checkpoint_key, bool> pinned;
-        for (auto one = begin; one != stop; ++one)
-            pinned.emplace(one->key(), one->pinned());
-        auto some = wanted;
-        for (const auto& value : from.load_all(some.limit(static_cast<std::size_t>(stop - begin)))) {
-            const auto found = pinned.find(value.key());
-            if (found == pinned.end())
-                continue; // behind those that were listed: others are gone meanwhile, and its turn comes
-            write(value, found->second);
-            ++checkpoints_;
+        constexpr std::size_t about_bytes = 64'000'000;
+        std::vector<checkpoint_key> keys;
+        std::vector<checkpoint> earlier; // the last ones of these scopes
+        std::set<std::string_view> scopes;
+        for (const auto& header : headers) {
+            if (header.damage() && keys.empty()) {
+                require_gone(from, header);
+                return 1;
+            }
+            if (header.damage())
+                break;
+            keys.push_back(header.key());
+            if (!scopes.insert(header.scope()).second)
+                continue;
+            if (const auto known = last_.find(header.scope()); known != last_.end())
+                earlier.push_back(known->second);
         }
-        wanted.after(cursor(*std::prev(stop)));
-        return stop;
+        const auto loaded = from.load_some(keys, earlier, about_bytes);
+        detail::require_some_outcomes(loaded.size(), keys.size());
+        for (std::size_t i = 0; i < loaded.size(); ++i) {
+            const auto& found = loaded[i].value_or_throw();
+            if (!found)
+                continue;
+            write(*found, headers[i].pinned());
+            ++checkpoints_;
+            last_.insert_or_assign(found->scope(), *found);
+        }
+        return loaded.size();
     }
 
+    //! For one that a list showed as damaged: its key may be, too.
+    static void require_gone(store& from, const checkpoint_header& header)
+    {
+        auto here = query(header.agent_id()).oldest_first().limit(1);
+        here.after(cursor(header.agent_id(), header.sequence() - 1));
+        from.load_all(here); // says what is wrong
+        const auto again = from.list(here);
+        if (!again.empty() && again.front().damage() && again.front().key() == header.key())
+            throw error(errc::corrupt, "checkpoint " + detail::quoted(header.id()) + " of agent " +
+                                           detail::quoted(header.agent_id()) +
+                                           " is damaged: " + *header.damage());
+    }
+
+    std::map<std::string, checkpoint> last_; // that was exported of the agent, by scope
     std::uint64_t checkpoints_ = 0;
     std::uint64_t steps_ = 0;
 };

@@ -1,6 +1,7 @@
 #include "transfer_lines.hpp"
 
 #include "../values/json_document.hpp"
+#include "../values/storage_memory.hpp"
 
 #include <waymark/error.hpp>
 
@@ -29,15 +30,8 @@ conversation without_first(const conversation& chat, std::size_t count)
 //! Messages behind the first ones of another conversation.
 conversation behind(const conversation& before, std::size_t count, const conversation& rest)
 {
-    auto whole = before;
+    auto whole = conversation_access::framed(before, rest); // whose other members are the line's own
     whole.truncate(count);
-    // The members besides the messages are the line's own.
-    if (whole.max_tokens() != rest.max_tokens() || !same_content(whole.extra(), rest.extra())) {
-        auto own = conversation(rest.max_tokens()).with_extra(rest.extra());
-        for (const auto& message : whole)
-            own.push(message);
-        whole = std::move(own);
-    }
     for (const auto& message : rest)
         whole.push(message);
     return whole;

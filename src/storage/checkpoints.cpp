@@ -548,17 +548,33 @@ checkpoint load_checkpoint(const checkpoint_row& row, const agent_row& agent, st
     }
 }
 
-void prepare_loading(std::span<const checkpoint_row> rows, const agent_row& agent, tables& from)
+last_read& history_reader::last_of(const std::string& scope, const agent_row& agent)
 {
-    if (!from.asks_together())
+    if (agent_ != agent.number) {
+        agent_ = agent.number;
+        last_.clear();
+    }
+    const auto [found, is_new] = last_.try_emplace(scope);
+    if (is_new)
+        for (const auto& value : earlier_)
+            if (value.agent_id() == agent.id && value.scope() == scope)
+                found->second = find_last_read(value.conversation(), agent, store_number_, tables_);
+    return found->second;
+}
+
+void history_reader::prepare(std::span<const checkpoint_row> rows, const agent_row& agent)
+{
+    if (!tables_.asks_together())
         return;
     std::vector<question> questions;
-    extent_list last;
+    std::map<std::string_view, extent_list> last; // by scope
     object_map groups;
     for (const auto& row : rows) {
         try {
-            const auto needed = read_references(row.body, from, agent.number, groups);
-            const auto rest = needed.messages.behind(needed.messages.common_prefix(last));
+            const auto& before =
+                last.try_emplace(row.scope, last_of(row.scope, agent).messages).first->second;
+            auto needed = read_references(row.body, tables_, agent.number, groups);
+            const auto rest = needed.messages.behind(needed.messages.common_prefix(before));
             if (rest.size() > 0) {
                 questions.push_back({question::kind::messages, agent.id});
                 questions.back().ranges = rest.all();
@@ -568,14 +584,25 @@ void prepare_loading(std::span<const checkpoint_row> rows, const agent_row& agen
                 for (const auto& object : needed.objects)
                     questions.back().numbers.push_back(object.number);
             }
-            last = needed.messages;
+            last[row.scope] = std::move(needed.messages);
         } catch (const error& failure) { // the load will say so
             if (failure.code() != errc::corrupt)
                 throw;
         }
     }
     if (!questions.empty())
-        from.expect(questions);
+        tables_.expect(questions);
+}
+
+checkpoint history_reader::load(const checkpoint_row& row, const agent_row& agent)
+{
+    auto& last = last_of(row.scope, agent);
+    const auto before = last.chat;
+    auto result = load_checkpoint(row, agent, store_number_, tables_, last);
+    auto shared = result.conversation();
+    shared.truncate(shared.shared_prefix(before));
+    bytes_ += result.conversation().bytes() - shared.bytes() + result.bytes_besides_conversation();
+    return result;
 }
 
 checkpoint_header read_header(const checkpoint_row& row, const agent_row& agent)

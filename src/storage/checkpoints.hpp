@@ -7,6 +7,7 @@
 
 #include <waymark/store.hpp>
 
+#include <map>
 #include <span>
 #include <vector>
 
@@ -93,8 +94,34 @@ checkpoint load_checkpoint(const checkpoint_row& row, const agent_row& agent, st
 checkpoint load_checkpoint(const checkpoint_row& row, const agent_row& agent, std::uint64_t store_number,
                            tables& from, last_read& last);
 
-//! Asks together for what loading these checkpoints of an agent, one after the other, will ask for.
-void prepare_loading(std::span<const checkpoint_row> rows, const agent_row& agent, tables& from);
+//! Loads checkpoints one after the other. What one has in common with the last one of its scope is neither
+//! read nor held twice.
+class history_reader {
+public:
+    //! `earlier` are checkpoints that were loaded before, in other transactions.
+    history_reader(tables& from, std::uint64_t store_number,
+                   std::span<const checkpoint> earlier = {}) noexcept
+        : tables_(from), store_number_(store_number), earlier_(earlier)
+    {
+    }
+
+    //! Asks together for what loading these, all of one agent, will ask for.
+    void prepare(std::span<const checkpoint_row> rows, const agent_row& agent);
+    //! @throws waymark::error `corrupt` that names it.
+    checkpoint load(const checkpoint_row& row, const agent_row& agent);
+    //! The payload of what was loaded so far. What checkpoints share counts once.
+    std::size_t bytes() const noexcept { return bytes_; }
+
+private:
+    last_read& last_of(const std::string& scope, const agent_row& agent);
+
+    tables& tables_;
+    std::uint64_t store_number_;
+    std::span<const checkpoint> earlier_;
+    std::int64_t agent_ = 0;
+    std::map<std::string, last_read> last_; // by scope, of that agent
+    std::size_t bytes_ = 0;
+};
 
 //! What lists show. A row that cannot be read becomes a header that says so.
 checkpoint_header read_header(const checkpoint_row& row, const agent_row& agent);

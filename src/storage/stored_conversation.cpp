@@ -274,14 +274,31 @@ void split_row(const message_row& row,
     }
 }
 
+last_read find_last_read(const conversation& chat, const agent_row& agent, std::uint64_t store_number,
+                         tables& from)
+{
+    auto known = find_known(chat, agent, store_number, nullptr, from);
+    if (known.memory == nullptr)
+        return {};
+    last_read result{agent.number, std::move(known.messages), chat, known.memory->newest()};
+    result.chat.truncate(known.length);
+    return result;
+}
+
 void read_conversation(conversation& chat, const extent_list& messages, const checkpoint_row& row,
                        const agent_row& agent, std::uint64_t store_number, tables& from, last_read& last)
 {
-    const auto known = last.agent == agent.number ? messages.common_prefix(last.messages) : 0;
-    auto chains = std::move(last.chains);
-    chains.resize(static_cast<std::size_t>(known));
-    auto running = chains.empty() ? digest{} : chains.back();
-    last.chat.truncate(chains.size());
+    const detail::storage_place place{store_number, agent.number};
+    last.chat.truncate(
+        last.agent == agent.number ? static_cast<std::size_t>(messages.common_prefix(last.messages)) : 0);
+    // Its messages remember the digest of the conversation up to each of them: nothing is computed again, nor
+    // copied for each checkpoint of a long history.
+    const auto before = conversation_access::find_stored(last.chat, place);
+    const auto* const base = static_cast<const remembered_prefix*>(before.prefix);
+    const auto known = static_cast<std::int64_t>(before.length);
+    last.chat.truncate(before.length);
+    auto running = base == nullptr ? digest{} : base->chain_at(before.length);
+    std::vector<digest> chains; // behind those
     if (known > 0)
         chat = conversation_access::framed(last.chat, chat);
     auto newest = known > 0 ? last.newest : witness();
@@ -324,24 +341,18 @@ void read_conversation(conversation& chat, const extent_list& messages, const ch
     if (view(running) != row.chain)
         throw error(errc::corrupt, "the messages are not the ones that were saved (the hash of the "
                                    "conversation differs)");
-    last = {agent.number, messages, chat, chains, newest};
-    if (rest.size() == 0)
-        return; // the others remember
-    const detail::storage_place place{store_number, agent.number};
-    const auto before = conversation_access::find_stored(chat, place); // the others remember where they are
-    const auto* const base = before.length == static_cast<std::size_t>(known)
-                                 ? static_cast<const remembered_prefix*>(before.prefix)
-                                 : nullptr;
-    const auto* prefix = new remembered_prefix(place, nullptr, {agent, row.sequence, newest}, base,
-                                               static_cast<std::size_t>(known), messages,
-                                               {chains.begin() + known, chains.end()});
-    try {
-        conversation_access::remember(chat, *prefix, static_cast<std::size_t>(known));
-    } catch (...) {
+    if (rest.size() > 0) { // the others remember where they are
+        const auto* prefix = new remembered_prefix(place, nullptr, {agent, row.sequence, newest}, base,
+                                                   before.length, messages, std::move(chains));
+        try {
+            conversation_access::remember(chat, *prefix, before.length);
+        } catch (...) {
+            detail::stored_prefix::release(prefix);
+            throw;
+        }
         detail::stored_prefix::release(prefix);
-        throw;
     }
-    detail::stored_prefix::release(prefix);
+    last = {agent.number, messages, chat, newest};
 }
 
 } // namespace waymark::storage

@@ -125,10 +125,13 @@ placed_conversation place_conversation(const conversation& chat, const agent_row
 struct last_read {
     std::int64_t agent = 0;
     extent_list messages;
-    conversation chat;
-    std::vector<digest> chains; // behind each message
+    conversation chat; // which remembers its place
     witness newest;
 };
+
+//! What is left in the database of a conversation that was read or saved before, as if it had just been read.
+last_read find_last_read(const conversation& chat, const agent_row& agent, std::uint64_t store_number,
+                         tables& from);
 
 //! Reads the messages of an empty conversation. It remembers its place afterwards.
 //! @throws waymark::error `corrupt`, also if the digest of the whole is not the row's.

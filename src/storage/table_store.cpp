@@ -9,6 +9,7 @@
 
 #include <waymark/detail/table_store.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <limits>
 #include <map>
@@ -279,13 +280,13 @@ std::vector<checkpoint> table_store::load_all(const query& query)
     return impl_->read<std::vector<checkpoint>>(about_query(query), [&](tables& from) {
         std::vector<checkpoint> result;
         std::optional<agent_row> owner;
-        std::vector<checkpoint_row> page;      // of one agent
-        std::map<std::string, last_read> last; // by scope
+        std::vector<checkpoint_row> page; // of one agent
+        history_reader history(from, impl_->number);
         const auto load_page = [&] {
             if (owner)
-                prepare_loading(page, *owner, from);
+                history.prepare(page, *owner);
             for (const auto& row : page)
-                result.push_back(load_checkpoint(row, *owner, impl_->number, from, last[row.scope]));
+                result.push_back(history.load(row, *owner));
             page.clear();
         };
         select(from, query, [&](const agent_row& agent, checkpoint_row&& row, checkpoint_header&&) {
@@ -296,6 +297,58 @@ std::vector<checkpoint> table_store::load_all(const query& query)
             page.push_back(std::move(row));
         });
         load_page();
+        return result;
+    });
+}
+
+std::vector<load_outcome> table_store::load_some(std::span<const checkpoint_key> keys,
+                                                 std::span<const checkpoint> earlier, std::size_t about_bytes)
+{
+    access about;
+    for (const auto& key : keys) {
+        validate_key(key.agent_id(), key.scope(), key.id());
+        if (about.agents.empty() || about.agents.back() != key.agent_id())
+            about.agents.push_back(key.agent_id());
+        about.questions.push_back({question::kind::checkpoint, key.agent_id(), key.scope(), key.id()});
+    }
+    return impl_->read<std::vector<load_outcome>>(about, [&](tables& from) {
+        std::vector<load_outcome> result;
+        history_reader history(from, impl_->number, earlier);
+        const auto load_page = [&](std::span<const checkpoint_key> page, const agent_row& agent) {
+            std::vector<checkpoint_row> rows;
+            for (const auto& key : page)
+                if (auto row = from.find_checkpoint(agent.number, key.scope(), key.id()))
+                    rows.push_back(std::move(*row));
+            history.prepare(rows, agent);
+            auto next = rows.begin();
+            for (const auto& key : page) {
+                if (!result.empty() && history.bytes() >= about_bytes)
+                    return;
+                auto& outcome = result.emplace_back();
+                if (next == rows.end() || next->id != key.id() || next->scope != key.scope())
+                    continue; // absent
+                const auto& row = *next++;
+                try {
+                    outcome = std::optional(history.load(row, agent));
+                } catch (const error& failure) {
+                    if (!concerns_one_request(failure) || !from.is_usable())
+                        throw;
+                    outcome = failure;
+                }
+            }
+        };
+        while (result.size() < keys.size() && (result.empty() || history.bytes() < about_bytes)) {
+            auto page = keys.subspan(result.size(), std::min(rows_per_page, keys.size() - result.size()));
+            const auto& agent_id = page.front().agent_id();
+            const auto others = std::find_if(page.begin(), page.end(), [&](const checkpoint_key& key) {
+                return key.agent_id() != agent_id;
+            });
+            page = page.first(static_cast<std::size_t>(others - page.begin()));
+            if (const auto agent = find_agent(from, agent_id))
+                load_page(page, *agent);
+            else
+                result.resize(result.size() + page.size()); // absent
+        }
         return result;
     });
 }

@@ -26,6 +26,14 @@ void require_options(const save_request& request, bool exists, const std::option
                                         describe(options.expected_head()));
 }
 
+void require_some_outcomes(std::size_t outcomes, std::size_t keys)
+{
+    if (outcomes == 0 || outcomes > keys)
+        throw error(errc::io, "the store gave " + std::to_string(outcomes) + " outcomes for " +
+                                  std::to_string(keys) + " keys; its load_some has to give at least one, " +
+                                  "and at most one for each");
+}
+
 bool concerns_one_request(const error& failure) noexcept
 {
     const auto& code = failure.code();

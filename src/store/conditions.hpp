@@ -15,6 +15,10 @@ namespace waymark::detail {
 //! @throws waymark::error `conflict` if what the request asks for does not hold.
 void require_options(const save_request& request, bool exists, const std::optional<std::string>& head);
 
+//! What `store::load_some` gave for so many keys: a caller goes on behind it, and must not stand still.
+//! @throws waymark::error `io`
+void require_some_outcomes(std::size_t outcomes, std::size_t keys);
+
 //! Whether a failure is about one request of a batch; otherwise the batch fails as a whole.
 bool concerns_one_request(const error& failure) noexcept;
 

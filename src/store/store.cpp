@@ -1,3 +1,5 @@
+#include "conditions.hpp"
+
 #include <waymark/store.hpp>
 
 namespace waymark {
@@ -44,6 +46,29 @@ const limits& store::bounds() const noexcept
 {
     static const limits defaults;
     return defaults;
+}
+
+std::vector<load_outcome> store::load_some(std::span<const checkpoint_key> keys,
+                                           std::span<const checkpoint> /*earlier*/, std::size_t about_bytes)
+{
+    for (const auto& key : keys)
+        detail::validate_key(key.agent_id(), key.scope(), key.id());
+    std::vector<load_outcome> outcomes;
+    std::size_t bytes = 0;
+    for (const auto& key : keys) {
+        if (bytes >= about_bytes && !outcomes.empty())
+            break;
+        try {
+            auto found = load(key.agent_id(), key.scope(), key.id());
+            bytes += found ? found->content_bytes() : 0;
+            outcomes.push_back(std::move(found));
+        } catch (const error& failure) {
+            if (!detail::concerns_one_request(failure))
+                throw;
+            outcomes.push_back(failure);
+        }
+    }
+    return outcomes;
 }
 
 save_result store::save(const checkpoint& checkpoint, const save_options& options)

@@ -28,6 +28,8 @@ public:
     std::optional<checkpoint> load_latest(std::string_view agent_id, std::string_view scope = {}) final;
     std::vector<checkpoint_header> list(const query& query) final;
     std::vector<checkpoint> load_all(const query& query) final;
+    std::vector<load_outcome> load_some(std::span<const checkpoint_key> keys,
+                                        std::span<const checkpoint> earlier, std::size_t about_bytes) final;
     std::uint64_t count(const query& query) final;
     std::vector<std::string> list_agents(std::string_view after = {}, std::size_t limit = 1000) final;
     bool erase(std::string_view agent_id, std::string_view scope, std::string_view id) final;

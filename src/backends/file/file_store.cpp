@@ -133,6 +133,38 @@ std::vector<checkpoint> file_store::load_all(const query& query)
     });
 }
 
+std::vector<load_outcome> file_store::load_some(std::span<const checkpoint_key> keys,
+                                                std::span<const checkpoint> /*earlier*/,
+                                                std::size_t about_bytes)
+{
+    for (const auto& key : keys)
+        detail::validate_key(key.agent_id(), key.scope(), key.id());
+    std::vector<load_outcome> outcomes; // those that were read before something else was gone stay
+    std::size_t bytes = 0;
+    impl_->answer([&] {
+        while (outcomes.size() < keys.size() && (outcomes.empty() || bytes < about_bytes)) {
+            const auto& key = keys[outcomes.size()];
+            auto* agent = impl_->files_in.find(key.agent_id());
+            const auto* found = agent == nullptr ? nullptr : agent->find(key.scope(), key.id());
+            if (found == nullptr) {
+                outcomes.emplace_back();
+                continue;
+            }
+            try {
+                outcomes.push_back(std::optional(impl_->read(*found, found->path)));
+                bytes += found->header.stored_bytes();
+            } catch (const files::vanished&) {
+                throw;
+            } catch (const error& failure) {
+                if (!detail::concerns_one_request(failure))
+                    throw;
+                outcomes.push_back(failure);
+            }
+        }
+    });
+    return outcomes;
+}
+
 std::uint64_t file_store::count(const query& query)
 {
     return impl_->answer([&] { return impl_->select(query).size(); });
