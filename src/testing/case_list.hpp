@@ -15,6 +15,8 @@ std::vector<conformance_case> save_and_load_cases();
 std::vector<conformance_case> query_cases();
 std::vector<conformance_case> upkeep_cases(); // erase, copy, prune, pins, steps
 std::vector<conformance_case> input_cases();  // what must be refused, and what must not be
+std::vector<conformance_case> value_cases();  // JSON, text and times, to the last bit
+std::vector<conformance_case> race_cases();   // conditions that many threads and objects rely on at once
 
 //! A conversation of `turns` questions and answers.
 conversation chat_of(std::size_t turns);

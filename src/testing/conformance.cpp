@@ -27,11 +27,28 @@ std::shared_ptr<store> backend_under_test::reopen(std::shared_ptr<store> current
     return reopen_ ? reopen_(std::move(current)) : current;
 }
 
+backend_under_test& backend_under_test::with_open_beside(opener open_beside) &
+{
+    open_beside_ = std::move(open_beside);
+    return *this;
+}
+
+backend_under_test&& backend_under_test::with_open_beside(opener open_beside) &&
+{
+    return std::move(with_open_beside(std::move(open_beside)));
+}
+
+std::shared_ptr<store> backend_under_test::open_beside(const std::shared_ptr<store>& current) const
+{
+    return open_beside_ ? open_beside_(current) : current;
+}
+
 const std::vector<conformance_case>& conformance_suite()
 {
     static const auto suite = [] {
         std::vector<conformance_case> all;
-        for (const auto& part : {save_and_load_cases(), query_cases(), upkeep_cases(), input_cases()})
+        for (const auto& part : {save_and_load_cases(), query_cases(), upkeep_cases(), input_cases(),
+                                 value_cases(), race_cases()})
             all.insert(all.end(), part.begin(), part.end());
         return all;
     }();

@@ -131,17 +131,24 @@ void bad_ids_are_refused(const backend_under_test& backend)
             WAYMARK_EXPECT_ERROR(errc::invalid_argument, store->list(query(id)));
             WAYMARK_EXPECT_ERROR(errc::invalid_argument, store->load_latest("agent", id));
             WAYMARK_EXPECT_ERROR(errc::invalid_argument, store->list(query("agent").scope(id)));
+            WAYMARK_EXPECT_ERROR(errc::invalid_argument, store->load_all(query(id)));
+            WAYMARK_EXPECT_ERROR(errc::invalid_argument, store->count(query("agent").named(id)));
+            WAYMARK_EXPECT_ERROR(errc::invalid_argument, store->list_agents(id));
+            WAYMARK_EXPECT_ERROR(errc::invalid_argument, store->erase_scope("agent", id));
         }
         WAYMARK_EXPECT_ERROR(errc::invalid_argument, store->load(id, "", "id"));
         WAYMARK_EXPECT_ERROR(errc::invalid_argument, store->load("agent", "", id));
         WAYMARK_EXPECT_ERROR(errc::invalid_argument, store->load(id));
         WAYMARK_EXPECT_ERROR(errc::invalid_argument, store->load_latest(id));
         WAYMARK_EXPECT_ERROR(errc::invalid_argument, store->erase(id, "", "id"));
+        WAYMARK_EXPECT_ERROR(errc::invalid_argument, store->erase_scope(id, ""));
         WAYMARK_EXPECT_ERROR(errc::invalid_argument, store->erase_agent(id));
         WAYMARK_EXPECT_ERROR(errc::invalid_argument, store->copy_agent(id, "to"));
         WAYMARK_EXPECT_ERROR(errc::invalid_argument, store->copy_agent("from", id));
         WAYMARK_EXPECT_ERROR(errc::invalid_argument, store->prune(id, retention{}, dry_run::no));
         WAYMARK_EXPECT_ERROR(errc::invalid_argument, store->pin("agent", "", id, true));
+        WAYMARK_EXPECT_ERROR(errc::invalid_argument, store->erase_step("agent", "", id));
+        WAYMARK_EXPECT_ERROR(errc::invalid_argument, store->stats(id));
         const step_request request(step("agent", "", id));
         WAYMARK_EXPECT(store->put_steps(std::span(&request, 1)).at(0).code() == errc::invalid_argument);
     }

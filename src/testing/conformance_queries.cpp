@@ -21,6 +21,7 @@ std::shared_ptr<store> five_checkpoints(const backend_under_test& backend)
         store->save(checkpoint_of("agent", "c" + std::to_string(i), i)
                         .with_name(i % 2 == 0 ? "even" : "odd")
                         .with_created_at(at(i))
+                        .with_state({{"i", i}})
                         .with_metadata("i", i));
     store->save(checkpoint_of("agent", "s", 9).with_scope("sub").with_created_at(at(9)));
     store->save(checkpoint_of("other", "o", 9).with_created_at(at(2)));
@@ -88,6 +89,8 @@ void before_is_resolved_to_a_sequence(const backend_under_test& backend)
     auto store = five_checkpoints(backend);
     WAYMARK_EXPECT(ids(store->list(query("agent").scope("").before("c2"))) == (id_list{"c1", "c0"}));
     WAYMARK_EXPECT(ids(store->list(query("agent").before("c1").oldest_first())) == (id_list{"c0"}));
+    store->save(checkpoint_of("agent", "by an old clock").with_created_at(at(-1)));
+    WAYMARK_EXPECT(store->list(query("agent").scope("").before("by an old clock")).size() == 5);
     // An unknown id must not look like the end of the history.
     WAYMARK_EXPECT_ERROR(errc::not_found, store->list(query("agent").before("gone")));
     WAYMARK_EXPECT_ERROR(errc::not_found, store->list(query("agent").scope("sub").before("c2")));
@@ -179,6 +182,7 @@ void load_all_and_count_agree_with_list(const backend_under_test& backend)
             WAYMARK_EXPECT(whole[i].key() == headers.at(i).key());
             WAYMARK_EXPECT(whole[i].sequence() == headers.at(i).sequence());
             WAYMARK_EXPECT(whole[i].conversation().size() == headers.at(i).message_count());
+            WAYMARK_EXPECT(store->load(whole[i].agent_id(), whole[i].scope(), whole[i].id()) == whole[i]);
         }
     }
 }

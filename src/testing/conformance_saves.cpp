@@ -2,6 +2,7 @@
 
 #include <boost/json/parse.hpp>
 
+#include <atomic>
 #include <thread>
 
 namespace waymark::testing {
@@ -80,6 +81,7 @@ void the_latest_is_decided_by_sequence(const backend_under_test& backend)
     WAYMARK_EXPECT(second.sequence() > first.sequence());
     store = backend.reopen(std::move(store));
     WAYMARK_EXPECT(store->load_latest("agent").value().id() == "saved second");
+    WAYMARK_EXPECT(ids(store->list(query("agent"))) == (id_list{"saved second", "saved first"}));
     const auto third = store->save(checkpoint_of("agent", "after reopening"));
     WAYMARK_EXPECT(third.sequence() > second.sequence());
 }
@@ -87,15 +89,16 @@ void the_latest_is_decided_by_sequence(const backend_under_test& backend)
 void an_existing_key_is_replaced_in_place(const backend_under_test& backend)
 {
     auto store = backend.make_empty();
-    const auto first = store->save(checkpoint_of("agent", "a", 1));
+    const auto first = store->save(checkpoint_of("agent", "a", 1).with_state({{"old", 1}}));
     store->save(checkpoint_of("agent", "b", 2));
     WAYMARK_EXPECT(store->pin("agent", "", "a", true));
     store = backend.reopen(std::move(store));
-    const auto again = store->save(checkpoint_of("agent", "a", 3).with_name("renamed"));
+    const auto replacement =
+        checkpoint_of("agent", "a", 3).with_name("renamed").with_state({{"new", 1}}).with_metadata("new", 1);
+    const auto again = store->save(replacement);
     WAYMARK_EXPECT(again.sequence() == first.sequence());
     WAYMARK_EXPECT(store->count(query("agent")) == 2);
-    const auto loaded = store->load("agent", "", "a");
-    WAYMARK_EXPECT(loaded.value().iteration() == 3 && loaded.value().name() == "renamed");
+    WAYMARK_EXPECT(store->load("agent", "", "a") == replacement);
     WAYMARK_EXPECT(store->load_latest("agent").value().id() == "b");
     WAYMARK_EXPECT(store->list(query("agent").oldest_first()).at(0).pinned());
 }
@@ -255,10 +258,14 @@ void threads_may_share_a_store(const backend_under_test& backend)
     constexpr int threads = 4;
     constexpr std::size_t saves = 50;
     std::vector<std::string> problems(threads);
+    std::atomic<int> ready = 0;
     {
         std::vector<std::jthread> running;
         for (int t = 0; t < threads; ++t)
             running.emplace_back([&, t] {
+                // Otherwise the first is done before the last begins.
+                for (++ready; ready < threads;)
+                    std::this_thread::yield();
                 try {
                     const auto agent = "agent-" + std::to_string(t % 2);
                     for (std::size_t i = 0; i < saves; ++i) {

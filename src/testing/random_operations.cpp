@@ -6,6 +6,7 @@
 
 #include <array>
 #include <iterator>
+#include <limits>
 #include <random>
 #include <sstream>
 
@@ -34,6 +35,13 @@ public:
     //! Whole hours of a day in 2015, so that ties happen.
     timestamp time() { return timestamp(std::chrono::hours(400'000 + static_cast<int>(below(10)))); }
 
+    //! Often one that was to be saved lately, so that it is there and others were saved after it.
+    checkpoint_key key()
+    {
+        return recent_.empty() || one_in(2) ? checkpoint_key(agent(), scope(), id())
+                                            : recent_[below(recent_.size())];
+    }
+
     checkpoint next_checkpoint()
     {
         auto made = checkpoint(agent(), conversation_for(), static_cast<std::int64_t>(below(5)))
@@ -46,7 +54,10 @@ public:
         if (one_in(3))
             made.with_metadata("k", below(3));
         if (one_in(3))
-            made.with_state({{"n", below(3)}, {"big", std::string(below(2) * 3000, 's')}});
+            made.with_state({{"n", value()}, {"big", std::string(below(2) * 3000, 's')}});
+        if (recent_.size() == 4)
+            recent_.erase(recent_.begin());
+        recent_.push_back(made.key());
         return made;
     }
 
@@ -98,12 +109,13 @@ public:
 
     step next_step()
     {
-        step made(agent(), scope(), step_key());
+        const auto on = key();
+        step made(on.agent_id(), on.scope(), step_key());
         made.with_attempt(attempt()).with_started_at(time());
         if (one_in(2))
-            made.with_checkpoint(id());
+            made.with_checkpoint(on.id());
         if (one_in(2))
-            made.with_result(json::object{{"r", below(3)}});
+            made.with_result(one_in(4) ? value() : json::value(json::object{{"r", below(3)}}));
         return made;
     }
 
@@ -111,6 +123,25 @@ private:
     std::string pick(std::initializer_list<const char*> choices)
     {
         return *(choices.begin() + static_cast<std::ptrdiff_t>(below(choices.size())));
+    }
+
+    //! Few, some of which are easily taken for each other.
+    json::value value()
+    {
+        switch (below(8)) {
+        case 0:
+            return nullptr;
+        case 1:
+            return 0.0;
+        case 2:
+            return -0.0;
+        case 3:
+            return std::numeric_limits<std::uint64_t>::max();
+        case 4:
+            return "";
+        default:
+            return below(3);
+        }
     }
 
     //! A conversation that grows, and now and then goes back or starts anew.
@@ -128,6 +159,7 @@ private:
     std::mt19937_64 random_;
     std::size_t ids_; // many: long histories; few: operations that meet
     conversation chat_;
+    std::vector<checkpoint_key> recent_;
 };
 
 //! What an operation on one store led to, in a form that stores can be compared by. Sequences differ
@@ -308,9 +340,10 @@ private:
     {
         switch (next_.below(16)) {
         case 0: {
-            const auto agent = next_.agent(), scope = next_.scope(), id = next_.id();
-            return write("erase " + agent + " " + id,
-                         [&](store& s, std::ostream& seen) { seen << s.erase(agent, scope, id); });
+            const auto key = next_.key();
+            return write("erase " + observation::show(key), [&](store& s, std::ostream& seen) {
+                seen << s.erase(key.agent_id(), key.scope(), key.id());
+            });
         }
         case 1: {
             const auto agent = next_.agent();
@@ -341,10 +374,11 @@ private:
             });
         }
         case 4: {
-            const auto agent = next_.agent(), scope = next_.scope(), id = next_.id();
+            const auto key = next_.key();
             const auto pinned = next_.one_in(2);
-            return write("pin",
-                         [&](store& s, std::ostream& seen) { seen << s.pin(agent, scope, id, pinned); });
+            return write("pin " + observation::show(key), [&](store& s, std::ostream& seen) {
+                seen << s.pin(key.agent_id(), key.scope(), key.id(), pinned);
+            });
         }
         case 5:
         case 6:
@@ -358,10 +392,11 @@ private:
             });
         }
         case 9: {
-            const auto agent = next_.agent(), scope = next_.scope(), id = next_.id();
-            return all("load", [&](store& s, std::ostream& seen) {
-                seen << observation::show(s.load(agent, scope, id))
-                     << observation::show(s.load_latest(agent, scope)) << observation::show(s.load(id));
+            const auto key = next_.key();
+            return all("load " + observation::show(key), [&](store& s, std::ostream& seen) {
+                seen << observation::show(s.load(key.agent_id(), key.scope(), key.id()))
+                     << observation::show(s.load_latest(key.agent_id(), key.scope()))
+                     << observation::show(s.load(key.id()));
             });
         }
         default:
@@ -392,6 +427,9 @@ private:
         }
         write("put_steps",
               [&](store& s, std::ostream& seen) { seen << observation::show_codes(s.put_steps(batch)); });
+        if (next_.one_in(4)) // the acknowledgement was lost
+            write("put_steps again",
+                  [&](store& s, std::ostream& seen) { seen << observation::show_codes(s.put_steps(batch)); });
         if (next_.one_in(4)) {
             const auto agent = next_.agent(), scope = next_.scope(), key = next_.step_key();
             const auto attempt = next_.one_in(2) ? std::optional(next_.attempt()) : std::nullopt;

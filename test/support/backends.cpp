@@ -19,11 +19,14 @@ namespace waymark::test {
 
 namespace {
 
+enum class writers_of_a_place { one, many };
+
 //! A store together with its place, a folder or a schema, which goes when the last of those that were opened
 //! on it goes.
 template <class Place>
 testing::backend_under_test with_place(std::string name, std::function<std::shared_ptr<Place>()> make_place,
-                                       std::function<std::shared_ptr<store>(const Place&)> open_store)
+                                       std::function<std::shared_ptr<store>(const Place&)> open_store,
+                                       writers_of_a_place writers)
 {
     struct opened {
         std::shared_ptr<Place> place; // goes last
@@ -44,27 +47,36 @@ testing::backend_under_test with_place(std::string name, std::function<std::shar
         known->emplace_back(made, place);
         return made;
     };
-    return testing::backend_under_test(std::move(name),
-                                       [=] {
-                                           auto place = make_place();
-                                           return remember(open(place), place);
-                                       })
-        .with_reopen([=](std::shared_ptr<store> current) {
-            std::shared_ptr<Place> place;
-            for (const auto& [made, where] : *known)
-                if (made.lock() == current)
-                    place = where.lock();
-            current.reset();
+    const auto place_of = [known](const std::shared_ptr<store>& current) {
+        std::shared_ptr<Place> place;
+        for (const auto& [made, where] : *known)
+            if (made.lock() == current)
+                place = where.lock();
+        return place;
+    };
+    auto backend = testing::backend_under_test(std::move(name), [=] {
+                       auto place = make_place();
+                       return remember(open(place), place);
+                   }).with_reopen([=](std::shared_ptr<store> current) {
+        auto place = place_of(current);
+        current.reset();
+        return remember(open(place), place);
+    });
+    if (writers == writers_of_a_place::many)
+        backend.with_open_beside([=](const std::shared_ptr<store>& current) {
+            auto place = place_of(current);
             return remember(open(place), place);
         });
+    return backend;
 }
 
 template <class Store>
-testing::backend_under_test on_disk(std::string name, const std::string& file)
+testing::backend_under_test on_disk(std::string name, const std::string& file, writers_of_a_place writers)
 {
     return with_place<temporary_folder>(
         std::move(name), [] { return std::make_shared<temporary_folder>(); },
-        [file](const temporary_folder& folder) { return std::make_shared<Store>(folder.path() / file); });
+        [file](const temporary_folder& folder) { return std::make_shared<Store>(folder.path() / file); },
+        writers);
 }
 
 } // namespace
@@ -74,8 +86,8 @@ std::vector<testing::backend_under_test> embedded_backends()
     return {
         {"memory", [] { return std::make_shared<memory_store>(); }},
         {"SQLite in memory", [] { return sqlite_store::in_memory(); }},
-        on_disk<sqlite_store>("SQLite", "store.db"),
-        on_disk<file_store>("files", "store"),
+        on_disk<sqlite_store>("SQLite", "store.db", writers_of_a_place::many),
+        on_disk<file_store>("files", "store", writers_of_a_place::one),
     };
 }
 
@@ -91,7 +103,8 @@ std::vector<testing::backend_under_test> postgres_backends()
                 [=](const leased_schema& schema) {
                     return std::make_shared<postgres_store>(*server,
                                                             postgres_options().with_schema(schema.name()));
-                }));
+                },
+                writers_of_a_place::many));
 #else
     std::cout << "this test is skipped: built without libpq\n";
 #endif

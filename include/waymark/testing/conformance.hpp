@@ -30,6 +30,7 @@ class backend_under_test {
 public:
     using maker = std::function<std::shared_ptr<store>()>;
     using reopener = std::function<std::shared_ptr<store>(std::shared_ptr<store>)>;
+    using opener = std::function<std::shared_ptr<store>(const std::shared_ptr<store>&)>;
 
     //! @param make_empty makes an empty store with default limits, independent of those made before.
     backend_under_test(std::string name, maker make_empty);
@@ -37,16 +38,25 @@ public:
     //! For backends that outlive their object: closes the store and opens it again with what it holds.
     backend_under_test& with_reopen(reopener reopen) &;
     backend_under_test&& with_reopen(reopener reopen) &&;
+    //! For backends that several objects may share, as processes and machines do: opens what the given store
+    //! holds once more, while it stays open. The suite then lets objects race each other, and not only
+    //! threads on one object.
+    backend_under_test& with_open_beside(opener open_beside) &;
+    backend_under_test&& with_open_beside(opener open_beside) &&;
 
     const std::string& name() const noexcept { return name_; }
     std::shared_ptr<store> make_empty() const { return make_empty_(); }
     //! The same store where the backend cannot be reopened.
     std::shared_ptr<store> reopen(std::shared_ptr<store> current) const;
+    bool can_open_beside() const noexcept { return static_cast<bool>(open_beside_); }
+    //! The same store where the backend cannot be opened twice.
+    std::shared_ptr<store> open_beside(const std::shared_ptr<store>& current) const;
 
 private:
     std::string name_;
     maker make_empty_;
     reopener reopen_;
+    opener open_beside_;
 };
 
 //! One promise, and how to check it.
