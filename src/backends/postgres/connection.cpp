@@ -1,5 +1,7 @@
 #include "connection.hpp"
 
+#include "../../storage/digest.hpp"
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -26,6 +28,13 @@ std::string trimmed(const char* message)
     return text;
 }
 
+//! A statement that the server should know is not there, or one that it should not know is: a pooler gave the
+//! server's connection to someone else meanwhile, or statements were deallocated.
+bool is_about_statement_name(const std::string& sqlstate)
+{
+    return sqlstate == "26000" || sqlstate == "42P05";
+}
+
 errc code_for(const std::string& sqlstate)
 {
     if (sqlstate == "40003" || sqlstate == "08007")
@@ -34,7 +43,7 @@ errc code_for(const std::string& sqlstate)
         sqlstate == "23505")
         return errc::busy;
     if (sqlstate.starts_with("08") || sqlstate.starts_with("57P") || sqlstate == "53300" ||
-        sqlstate == "25006")
+        sqlstate == "25006" || is_about_statement_name(sqlstate))
         return errc::unavailable;
     if (sqlstate == "XX001" || sqlstate == "XX002")
         return errc::corrupt;
@@ -52,7 +61,16 @@ std::string_view remedy_for(const std::string& sqlstate)
         return "; grant the role what docs/postgres.md lists";
     if (sqlstate == "25006")
         return "; the server only reads: name the primary, or all hosts, in the connection string";
+    if (is_about_statement_name(sqlstate))
+        return "; nothing was written: if a pooler stands between, turn with_prepared_statements off";
     return "";
+}
+
+//! The same text has the same name on every connection: where a pooler mixes them up, a statement is missing
+//! or already there, which is an error, and never another one.
+std::string name_for(std::string_view text)
+{
+    return "waymark_" + storage::to_hex(storage::view(storage::sha256(text)).substr(0, 10));
 }
 
 } // namespace
@@ -67,6 +85,11 @@ database_error::database_error(errc code, const std::string& message, std::strin
 database_error::database_error(const std::string& message)
     : error(errc::unavailable, message), is_connection_lost_(true)
 {
+}
+
+bool database_error::is_connection_useless() const noexcept
+{
+    return is_connection_lost_ || sqlstate_ == "25006" || is_about_statement_name(sqlstate_);
 }
 
 bool database_error::is_transient() const noexcept
@@ -161,7 +184,7 @@ connection::statement& connection::look_up(const char* sql)
     if (is_new) {
         found->second.text = in_schema(sql, settings_.schema());
         if (settings_.names_statements())
-            found->second.name = "waymark_" + std::to_string(statements_.size());
+            found->second.name = name_for(found->second.text);
     }
     return found->second;
 }
@@ -281,6 +304,10 @@ std::vector<rows> connection::collect()
         const auto status = PQresultStatus(result.get());
         while (receive().get() != nullptr) { // until the end of this answer
         }
+        if (next.what == part::parse) { // whatever the answer: only success makes a statement known
+            next.of->is_sent = false;
+            next.of->is_prepared = settings_.names_statements() && status == PGRES_COMMAND_OK;
+        }
         if (status == PGRES_FATAL_ERROR && !failed) {
             failed = std::move(result);
             if (PQstatus(connection_) != CONNECTION_OK) {
@@ -288,8 +315,7 @@ std::vector<rows> connection::collect()
                 fail(*failed);
             }
         } else if (next.what == part::parse) {
-            next.of->is_sent = false;
-            next.of->is_prepared = settings_.names_statements() && status == PGRES_COMMAND_OK;
+            continue;
         } else if (status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK) {
             results.push_back(std::move(result));
         } else if (!failed) {

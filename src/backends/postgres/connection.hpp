@@ -26,6 +26,9 @@ public:
     //! Five characters; empty if the connection was lost.
     const std::string& sqlstate() const noexcept { return sqlstate_; }
     bool is_connection_lost() const noexcept { return is_connection_lost_; }
+    //! Whether another connection may do better: it was lost, its server only reads and another host may be
+    //! the primary now, or it does not have the statements that were prepared on it.
+    bool is_connection_useless() const noexcept;
     //! Whether the same transaction may well succeed in a moment, perhaps on another connection.
     bool is_transient() const noexcept;
 

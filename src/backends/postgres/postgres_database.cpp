@@ -11,7 +11,6 @@ namespace waymark::postgres {
 namespace {
 
 constexpr std::size_t idle_for_loads = 12;
-constexpr const char* read_only = "25006"; // another host may be the primary now
 
 transaction_settings settings_of(const postgres_options& options)
 {
@@ -90,7 +89,7 @@ void postgres_database::give_back(std::unique_ptr<connection> used)
         idle_.push_back(std::move(used));
 }
 
-//! After one was lost the others are likely to be, too; and the next server may be another one.
+//! After one was of no use, the others are likely to be of none, too; and the next server may be another one.
 void postgres_database::drop_idle()
 {
     std::vector<std::unique_ptr<connection>> dropped;
@@ -111,7 +110,7 @@ void postgres_database::repeat(const std::function<void(connection&)>& transacti
             return give_back(std::move(db));
         } catch (const database_error& failure) {
             const bool had_connection = db != nullptr;
-            const bool must_go = failure.is_connection_lost() || failure.sqlstate() == read_only;
+            const bool must_go = failure.is_connection_useless();
             if (db && !must_go && db->roll_back())
                 give_back(std::move(db));
             db.reset(); // before the wait: it may hold locks
@@ -122,7 +121,7 @@ void postgres_database::repeat(const std::function<void(connection&)>& transacti
             // A wrong password does not get better; once it was right, the server is waited for.
             if (when == phase::opening && !had_connection && settings_.are_refused())
                 left.shorten();
-            left.next(failure, was_idle && failure.is_connection_lost());
+            left.next(failure, was_idle && must_go);
         } catch (...) {
             if (db && db->roll_back())
                 give_back(std::move(db));
