@@ -232,7 +232,7 @@ TEST_CASE("durability is what the option says, whatever the role's default")
           std::vector<std::string>{"on", "off", "on", "off", "on", "off", "remote_apply", "off"});
 }
 
-TEST_CASE("serialization failures and deadlocks are retried, within bounds")
+TEST_CASE("serialization failures, deadlocks and a lack of locks are retried, within bounds")
 {
     if (!test::postgres_for_tests())
         return;
@@ -249,7 +249,7 @@ TEST_CASE("serialization failures and deadlocks are retried, within bounds")
         }
     } const at_end{sql, schema};
     sql.run("CREATE SEQUENCE " + schema + ".failures");
-    for (const std::string state : {"40001", "40P01"}) {
+    for (const std::string state : {"40001", "40P01", "53200"}) {
         sql.run("CREATE OR REPLACE FUNCTION " + schema +
                 ".fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF nextval('" + schema +
                 ".failures') % 4 <> 0 THEN RAISE EXCEPTION 'not now' USING ERRCODE = '" + state +

@@ -40,7 +40,7 @@ errc code_for(const std::string& sqlstate)
     if (sqlstate == "40003" || sqlstate == "08007")
         return errc::outcome_unknown;
     if (sqlstate == "40001" || sqlstate == "40P01" || sqlstate == "55P03" || sqlstate == "57014" ||
-        sqlstate == "23505")
+        sqlstate == "23505" || sqlstate == "53200")
         return errc::busy;
     if (sqlstate.starts_with("08") || sqlstate.starts_with("57P") || sqlstate == "53300" ||
         sqlstate == "25006" || is_about_statement_name(sqlstate))
@@ -57,6 +57,10 @@ std::string_view remedy_for(const std::string& sqlstate)
         return "; nothing was written: make room on the server's disk";
     if (sqlstate == "57014")
         return "; it took longer than the statement time-out, perhaps waiting for another writer";
+    if (sqlstate == "53200")
+        return "; nothing was written: others hold all locks, or the memory, of the server; if this comes "
+               "often, "
+               "raise max_locks_per_transaction as docs/postgres.md says";
     if (sqlstate == "42501")
         return "; grant the role what docs/postgres.md lists";
     if (sqlstate == "25006")
@@ -94,9 +98,10 @@ bool database_error::is_connection_useless() const noexcept
 
 bool database_error::is_transient() const noexcept
 {
-    // 23505: another process made the same agent meanwhile; this time it is there.
+    // 23505: another process made the same agent meanwhile; this time it is there. 53200: no room for locks,
+    // until others end their transactions.
     return is_connection_lost_ || code() == errc::unavailable || sqlstate_ == "40001" ||
-           sqlstate_ == "40P01" || sqlstate_ == "23505";
+           sqlstate_ == "40P01" || sqlstate_ == "23505" || sqlstate_ == "53200";
 }
 
 // The connection

@@ -1,8 +1,7 @@
 //! Connections and transactions of one PostgreSQL database.
 #pragma once
 
-#include "../../storage/tables.hpp"
-#include "connection.hpp"
+#include "postgres_tables.hpp"
 
 #include <waymark/postgres_store.hpp>
 
@@ -35,11 +34,13 @@ private:
     std::unique_ptr<connection> take();
     void give_back(std::unique_ptr<connection> used);
     void drop_idle();
+    transaction_settings settings_for(const storage::access& about) const;
     enum class phase { opening, working };
     void repeat(const std::function<void(connection&)>& transaction, phase when = phase::working);
 
     const postgres_options options_;
     const connection_settings settings_;
+    std::size_t partitions_ = 0; // as they were when the store was opened
     std::mutex mutex_;
     std::vector<std::unique_ptr<connection>> idle_; // guarded by mutex_
 };

@@ -22,6 +22,7 @@ namespace waymark::postgres {
 struct transaction_settings {
     std::chrono::milliseconds statement_timeout;
     const char* synchronous_commit; // "on": at least that; "off"
+    const char* plan_cache_mode;
 };
 
 class postgres_tables final : public storage::tables {

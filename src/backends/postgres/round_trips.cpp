@@ -27,11 +27,12 @@ postgres_tables::postgres_tables(connection& db, mode purpose, const transaction
               "set_config('idle_in_transaction_session_timeout', $1, true) END, "
               "CASE WHEN current_setting('plan_cache_mode', true) IS NOT NULL AND "
               "current_setting('citus.shard_count', true) IS NULL THEN "
-              "set_config('plan_cache_mode', 'force_generic_plan', true) END, "
+              "set_config('plan_cache_mode', $3, true) END, "
               "CASE WHEN $2 = 'off' OR current_setting('synchronous_commit', true) <> 'remote_apply' THEN "
               "set_config('synchronous_commit', $2, true) END")
             .add(std::to_string(settings.statement_timeout.count()))
-            .add(std::string_view(settings.synchronous_commit)));
+            .add(std::string_view(settings.synchronous_commit))
+            .add(std::string_view(settings.plan_cache_mode)));
     const std::set<std::string> agents(about.agents.begin(), about.agents.end()); // in order: no deadlocks
     for (const auto& id : agents)
         db_.add(query(purpose == mode::write ? AGENT_COLUMNS "WHERE agent_id = $1 FOR UPDATE"

@@ -249,4 +249,15 @@ void prepare_schema(connection& db, const postgres_options& options)
     }
 }
 
+std::size_t count_partitions(connection& db, const postgres_options& options)
+{
+    const auto found =
+        db.run(query("SELECT CAST(coalesce(max(partitions), 0) AS int8) FROM (SELECT count(*) AS partitions "
+                     "FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_class c ON c.oid = i.inhparent "
+                     "JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
+                     "WHERE n.nspname = $1 AND c.relkind = 'p' GROUP BY i.inhparent) counted")
+                   .add(options.schema()));
+    return static_cast<std::size_t>(found.number(0, 0));
+}
+
 } // namespace waymark::postgres

@@ -19,4 +19,7 @@ std::string upgrade_ddl(std::int64_t from, const postgres_options& options);
 //! @throws waymark::error `invalid_argument`, `unsupported_format`, and touches nothing then.
 void prepare_schema(connection& db, const postgres_options& options);
 
+//! How many partitions the tables have, whoever has made them; 0: none. If they differ, the most.
+std::size_t count_partitions(connection& db, const postgres_options& options);
+
 } // namespace waymark::postgres
