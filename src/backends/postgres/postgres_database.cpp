@@ -58,12 +58,7 @@ postgres_database::postgres_database(const std::string& conninfo, const postgres
       settings_(conninfo, options.schema(), options.connect_timeout(), options.statement_timeout(),
                 options.prepares_statements())
 {
-    repeat(
-        [&](connection& db) {
-            prepare_schema(db, options_);
-            partitions_ = count_partitions(db, options_);
-        },
-        phase::opening);
+    repeat([&](connection& db) { partitions_ = prepare_schema(db, options_); }, phase::opening);
 }
 
 //! A generic plan is made once for all agents, and locks every partition; a custom one is made for each

@@ -25,6 +25,10 @@ struct transaction_settings {
     const char* plan_cache_mode;
 };
 
+//! Adds the beginning of a transaction to the next round trip: `begin`, and a statement that gives it the
+//! settings that promises rely on, whatever the role, the database and the connection string say.
+void add_begin(connection& db, const char* begin, const transaction_settings& settings);
+
 class postgres_tables final : public storage::tables {
 public:
     enum class mode { read, write };

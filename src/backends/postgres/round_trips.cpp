@@ -12,27 +12,49 @@ using namespace storage;
 
 // The transaction
 
+void add_begin(connection& db, const char* begin, const transaction_settings& settings)
+{
+    db.add(query(begin));
+    // For this transaction only: behind a pooler, the next one may be someone else's. Settings that a server
+    // does not have are left alone.
+    //
+    // - Time-outs are ours alone.
+    // - Citus wants to see parameters when it plans.
+    // - A server may be told to be more durable than "on", never less.
+    // - A commit that the standby lacks shows in nothing but a warning.
+    // - Functions and operators are the server's, though a path may put others before them.
+    db.add(
+        query(
+            "SELECT pg_catalog.set_config('statement_timeout', $1, true), "
+            "CASE WHEN pg_catalog.current_setting('idle_in_transaction_session_timeout', true) IS NOT NULL "
+            "THEN pg_catalog.set_config('idle_in_transaction_session_timeout', $1, true) END, "
+            "CASE WHEN pg_catalog.current_setting('lock_timeout', true) IS NOT NULL "
+            "THEN pg_catalog.set_config('lock_timeout', '0', true) END, "
+            "CASE WHEN pg_catalog.current_setting('transaction_timeout', true) IS NOT NULL "
+            "THEN pg_catalog.set_config('transaction_timeout', '0', true) END, "
+            "CASE WHEN pg_catalog.current_setting('plan_cache_mode', true) IS NOT NULL "
+            "AND pg_catalog.current_setting('citus.shard_count', true) IS NULL "
+            "THEN pg_catalog.set_config('plan_cache_mode', $3, true) END, "
+            "CASE WHEN $2 = 'off' OR pg_catalog.current_setting('synchronous_commit', true) <> "
+            "'remote_apply' THEN pg_catalog.set_config('synchronous_commit', $2, true) END, "
+            "CASE WHEN pg_catalog.current_setting('client_min_messages', true) IS NOT NULL "
+            "THEN pg_catalog.set_config('client_min_messages', 'warning', true) END, "
+            "CASE WHEN pg_catalog.strpos(pg_catalog.current_setting('search_path', true), 'pg_catalog') > 0 "
+            "THEN pg_catalog.set_config('search_path', pg_catalog.concat('pg_catalog, ', "
+            "pg_catalog.current_setting('search_path', true)), true) END")
+            .add(std::to_string(settings.statement_timeout.count()))
+            .add(std::string_view(settings.synchronous_commit))
+            .add(std::string_view(settings.plan_cache_mode)));
+}
+
 postgres_tables::postgres_tables(connection& db, mode purpose, const transaction_settings& settings,
                                  const access& about)
     : db_(db)
 {
-    db_.add(query(purpose == mode::write ? "BEGIN ISOLATION LEVEL READ COMMITTED"
-                                         : "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"));
-    // For this transaction only: behind a pooler, the next one may be someone else's. Settings that a server
-    // does not have are left alone, and Citus wants to see parameters when it plans. A server may be told to
-    // be more durable than "on", never less.
-    db_.add(
-        query("SELECT set_config('statement_timeout', $1, true), "
-              "CASE WHEN current_setting('idle_in_transaction_session_timeout', true) IS NOT NULL THEN "
-              "set_config('idle_in_transaction_session_timeout', $1, true) END, "
-              "CASE WHEN current_setting('plan_cache_mode', true) IS NOT NULL AND "
-              "current_setting('citus.shard_count', true) IS NULL THEN "
-              "set_config('plan_cache_mode', $3, true) END, "
-              "CASE WHEN $2 = 'off' OR current_setting('synchronous_commit', true) <> 'remote_apply' THEN "
-              "set_config('synchronous_commit', $2, true) END")
-            .add(std::to_string(settings.statement_timeout.count()))
-            .add(std::string_view(settings.synchronous_commit))
-            .add(std::string_view(settings.plan_cache_mode)));
+    add_begin(db_,
+              purpose == mode::write ? "BEGIN ISOLATION LEVEL READ COMMITTED"
+                                     : "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+              settings);
     const std::set<std::string> agents(about.agents.begin(), about.agents.end()); // in order: no deadlocks
     for (const auto& id : agents)
         db_.add(query(purpose == mode::write ? AGENT_COLUMNS "WHERE agent_id = $1 FOR UPDATE"

@@ -1,6 +1,7 @@
 #include "schema.hpp"
 
 #include "../../values/text.hpp"
+#include "postgres_tables.hpp"
 
 #include <array>
 #include <string_view>
@@ -193,20 +194,11 @@ void require_known(std::int64_t version, const postgres_options& options)
                                        " have format " + std::to_string(version) + ", which never was");
 }
 
-} // namespace
-
-void prepare_schema(connection& db, const postgres_options& options)
+//! Makes the tables, or takes them to the present format.
+void bring_up_to_date(connection& db, const postgres_options& options, std::optional<std::int64_t> version)
 {
-    const auto encoding = db.parameter("server_encoding");
-    if (encoding != "UTF8" && !encoding.empty())
-        throw error(errc::invalid_argument, "the database has the encoding " + detail::quoted(encoding) +
-                                                "; create it with ENCODING 'UTF8'");
-    auto version = read_version(db, options);
-    if (version) {
+    if (version)
         require_known(*version, options);
-        if (*version == format_version)
-            return;
-    }
     if (options.migration() == migration::never)
         throw error(errc::invalid_argument,
                     (version ? "the tables in schema " + detail::quoted(options.schema()) + " have format " +
@@ -218,7 +210,6 @@ void prepare_schema(connection& db, const postgres_options& options)
 
     // Any number, as long as it is always the same.
     constexpr std::int64_t lock = 0x5761796d61726b;
-    db.run(query("BEGIN"));
     try {
         db.run(query("SELECT pg_advisory_xact_lock($1)").add(lock));
         version = read_version(db, options);
@@ -232,7 +223,6 @@ void prepare_schema(connection& db, const postgres_options& options)
         } else if (*version < format_version) {
             db.run_script(upgrade_ddl(*version, options));
         }
-        db.run(query("COMMIT"));
     } catch (const database_error& failure) {
         if (failure.sqlstate() == "42P07")
             throw error(errc::invalid_argument,
@@ -249,6 +239,7 @@ void prepare_schema(connection& db, const postgres_options& options)
     }
 }
 
+//! How many partitions the tables have, whoever has made them.
 std::size_t count_partitions(connection& db, const postgres_options& options)
 {
     const auto found =
@@ -258,6 +249,25 @@ std::size_t count_partitions(connection& db, const postgres_options& options)
                      "WHERE n.nspname = $1 AND c.relkind = 'p' GROUP BY i.inhparent) counted")
                    .add(options.schema()));
     return static_cast<std::size_t>(found.number(0, 0));
+}
+
+} // namespace
+
+std::size_t prepare_schema(connection& db, const postgres_options& options)
+{
+    const auto encoding = db.parameter("server_encoding");
+    if (encoding != "UTF8" && !encoding.empty())
+        throw error(errc::invalid_argument, "the database has the encoding " + detail::quoted(encoding) +
+                                                "; create it with ENCODING 'UTF8'");
+    // All of it in one transaction, with settings of its own.
+    add_begin(db, "BEGIN ISOLATION LEVEL READ COMMITTED",
+              {options.statement_timeout(), "on", "force_custom_plan"});
+    auto version = read_version(db, options);
+    if (!version || *version != format_version)
+        bring_up_to_date(db, options, version);
+    const auto partitions = count_partitions(db, options);
+    db.run(query("COMMIT"));
+    return partitions;
 }
 
 } // namespace waymark::postgres

@@ -16,10 +16,8 @@ std::string upgrade_ddl(std::int64_t from, const postgres_options& options);
 
 //! Makes sure that the tables are there and of the present format; makes them if that is allowed. Processes
 //! that do so at the same time wait for each other.
+//! Returns how many partitions they have, whoever has made them; 0: none. If they differ, the most.
 //! @throws waymark::error `invalid_argument`, `unsupported_format`, and touches nothing then.
-void prepare_schema(connection& db, const postgres_options& options);
-
-//! How many partitions the tables have, whoever has made them; 0: none. If they differ, the most.
-std::size_t count_partitions(connection& db, const postgres_options& options);
+std::size_t prepare_schema(connection& db, const postgres_options& options);
 
 } // namespace waymark::postgres
