@@ -310,6 +310,13 @@ public:
     virtual bool erase_step(std::string_view agent_id, std::string_view scope, std::string_view key,
                             const std::optional<std::string>& attempt = std::nullopt) = 0;
 
+    //! After a call for this agent ended with `errc::outcome_unknown`: returns when nothing that was begun
+    //! before can change the agent any more, so that a look at it tells what became of the call. A server may
+    //! still be working on a commit whose connection was lost; a store whose calls never outlive it has
+    //! nothing to wait for, which is the default.
+    //! @throws waymark::error `busy`, `unavailable`, …: it is still unknown; try again
+    virtual void await_outcome(std::string_view agent_id);
+
     //! Re-reads everything and reports what is damaged.
     virtual verify_report verify(const verify_callback& progress = {}) = 0;
     //! Gives space back. Returns how many bytes.

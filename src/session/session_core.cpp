@@ -260,6 +260,7 @@ void session_core::settle_position(session_task& next) noexcept
             link_->call(
                 job::kind::read, agent_id_,
                 [this, self = shared_from_this(), found, doubtful = doubtful_save()](store& from) {
+                    from.await_outcome(agent_id_);
                     if (const auto loaded = from.load(agent_id_, options_.scope(), doubtful))
                         *found = {loaded->id(), loaded->id(), loaded->sequence(), loaded->parent_id()};
                     return std::nullopt;

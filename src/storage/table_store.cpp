@@ -561,6 +561,23 @@ bool table_store::erase_step(std::string_view agent_id, std::string_view scope, 
     return found;
 }
 
+void table_store::await_outcome(std::string_view agent_id)
+{
+    validate_id(agent_id, "the agent id");
+    if (!impl_->database->may_commit_later())
+        return;
+    impl_->write_until_known(about_agent(agent_id), [&](tables& in) {
+        // Whoever wrote to the agent had its record locked: we have it now, so that they have ended.
+        if (find_agent(in, agent_id))
+            return;
+        // There was nothing to lock. With a record, a transaction that makes one of its own cannot be
+        // committed any more, wherever it is held up.
+        ledger records(in);
+        records.change_agent(agent_id);
+        records.write();
+    });
+}
+
 verify_report table_store::verify(const verify_callback& progress)
 {
     return storage::verify(*impl_->database, progress);

@@ -335,6 +335,9 @@ public:
                        const undone_callback& undone) = 0;
     void write(const access& about, const std::function<void(tables&)>& body) { write(about, body, {}); }
 
+    //! Whether a transaction may still be committed after `write` has thrown `outcome_unknown`.
+    virtual bool may_commit_later() const noexcept { return false; }
+
     //! The longest value that fits into a row.
     virtual std::size_t largest_value() const noexcept = 0;
     //! Gives space back to the operating system. Returns how many bytes.

@@ -42,6 +42,11 @@ save_options&& save_options::expect_readable_head(std::string id) &&
 
 store::~store() = default;
 
+void store::await_outcome(std::string_view agent_id)
+{
+    validate_id(agent_id, "the agent id");
+}
+
 const limits& store::bounds() const noexcept
 {
     static const limits defaults;

@@ -4,11 +4,18 @@
 #include "catch.hpp"
 #include "postgres_probe.hpp"
 #include "postgres_proxy.hpp"
+#include "postgres_server.hpp"
 #include "temporary_folder.hpp"
 
 #include <waymark/postgres_store.hpp>
+#include <waymark/session.hpp>
 
+#include <asio/thread_pool.hpp>
+#include <asio/use_future.hpp>
+
+#include <atomic>
 #include <cstdlib>
+#include <thread>
 
 using namespace waymark;
 
@@ -61,7 +68,111 @@ void add_turn(conversation& chat)
     chat.push(message::user("question " + std::to_string(chat.size())));
 }
 
+//! A session whose calls block.
+class blocking_session {
+public:
+    blocking_session(const std::string& conninfo, const postgres_options& options)
+        : backend_(std::make_shared<postgres_store>(conninfo, options)),
+          store_(pool_.get_executor(), backend_),
+          session_(store_, "planner")
+    {
+    }
+
+    //! The parent of what was saved.
+    std::optional<std::string> save(const std::string& name)
+    {
+        return session_.async_checkpoint(name, 1, {}, asio::use_future).get().parent_id();
+    }
+    std::error_code failure_of(const checkpoint& draft)
+    {
+        try {
+            session_.async_checkpoint(draft, asio::use_future).get();
+        } catch (const std::system_error& failure) {
+            return failure.code();
+        }
+        return {};
+    }
+    std::error_code failure_of(const std::string& name)
+    {
+        return failure_of(checkpoint("planner").with_name(name).with_id(name));
+    }
+    postgres_store& backend() { return *backend_; }
+
+private:
+    asio::thread_pool pool_{1};
+    std::shared_ptr<postgres_store> backend_;
+    async_store store_;
+    session session_;
+};
+
 } // namespace
+
+TEST_CASE("a session does not take a commit for lost that the server is still at")
+{
+    if (!test::postgres_for_tests())
+        return;
+    const test::temporary_folder folder, between;
+    test::postgres_server server({folder.path(), {}, ""});
+    test::server_connection sql(server.conninfo());
+    const auto ask_for_standby = [&](const std::string& names) {
+        sql.run("ALTER SYSTEM SET synchronous_standby_names = '" + names + "'");
+        sql.run("SELECT pg_reload_conf()");
+        while (sql.run("SHOW synchronous_standby_names").at(0) != names)
+            std::this_thread::yield();
+    };
+    //! Processes of the server learn one by one that there is a standby to wait for.
+    const auto wait_until_commits_wait = [&] {
+        std::atomic<bool> done = false;
+        std::jthread writer([&] {
+            test::server_connection other(server.conninfo());
+            while (!done)
+                other.run("SELECT pg_logical_emit_message(true, 'test', 'test')");
+        });
+        while (sql.run("SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'").empty())
+            std::this_thread::yield();
+        done = true;
+        sql.run("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'");
+    };
+    test::postgres_proxy proxy(between.path(), folder.path());
+    blocking_session agent(proxy.conninfo(), postgres_options()
+                                                 .with_statement_timeout(std::chrono::milliseconds(300))
+                                                 .with_retry_for(std::chrono::milliseconds(0)));
+    REQUIRE(!agent.failure_of("first"));
+
+    // The lost commit waits for a standby that is not there: no time-out of the server ends that.
+    ask_for_standby("nobody");
+    wait_until_commits_wait();
+    proxy.fail_next_commit(test::postgres_proxy::fault::cut_during);
+    CHECK(agent.failure_of("second") == errc::outcome_unknown);
+    CHECK_FALSE(agent.backend().load("planner", "", "second")); // not yet
+    CHECK(agent.failure_of("third") == errc::busy);
+    ask_for_standby("");
+    CHECK(agent.save("fourth") == "second");
+    CHECK(agent.backend().count(query("planner")) == 3);
+}
+
+TEST_CASE("a commit that reaches the server after a session has looked for it changes nothing")
+{
+    if (!test::postgres_for_tests())
+        return;
+    const test::temporary_folder folder;
+    const test::leased_schema schema(*test::postgres_for_tests(), 0);
+    test::postgres_proxy proxy(folder.path(), std::getenv("WAYMARK_POSTGRES_FOLDER"));
+    blocking_session agent(
+        proxy.conninfo(),
+        postgres_options().with_schema(schema.name()).with_retry_for(std::chrono::milliseconds(0)));
+
+    // A new agent: there is no row yet that the lost transaction could have locked.
+    proxy.fail_next_commit(test::postgres_proxy::fault::held_back, {});
+    proxy.refuse_connections(true);
+    CHECK(agent.failure_of("first") == errc::outcome_unknown);
+    proxy.refuse_connections(false);
+    CHECK(agent.failure_of(checkpoint("another")) == errc::invalid_argument); // after a look
+    proxy.deliver_held();
+    CHECK_FALSE(agent.save("second"));
+    CHECK(agent.backend().count(query("planner")) == 1);
+    CHECK(agent.backend().verify().ok());
+}
 
 TEST_CASE("a conversation whose messages were lost is stored again")
 {

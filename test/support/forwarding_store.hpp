@@ -63,6 +63,7 @@ public:
     {
         return inner_->erase_step(agent, scope, key, attempt);
     }
+    void await_outcome(std::string_view agent) override { inner_->await_outcome(agent); }
     verify_report verify(const verify_callback& progress = {}) override { return inner_->verify(progress); }
     std::uint64_t compact() override { return inner_->compact(); }
     store_stats stats() override { return inner_->stats(); }

@@ -1,10 +1,12 @@
 #include "postgres_proxy.hpp"
 
 #include <asio/buffer.hpp>
+#include <asio/post.hpp>
 #include <asio/write.hpp>
 
 #include <array>
 #include <cstdint>
+#include <future>
 #include <utility>
 
 namespace waymark::test {
@@ -25,6 +27,8 @@ struct postgres_proxy::link {
     bool commits = false;    // a COMMIT is under way that will fail
     fault how = fault::none;
     std::function<void()> before_cut;
+    std::string held; // what the server is not to hear of yet
+    std::promise<void> answered;
 };
 
 postgres_proxy::postgres_proxy(const std::filesystem::path& folder,
@@ -55,6 +59,20 @@ void postgres_proxy::fail_next_commit(fault how, std::function<void()> before_cu
     before_cut_ = std::move(before_cut);
 }
 
+void postgres_proxy::deliver_held()
+{
+    std::shared_ptr<link> between;
+    {
+        const std::lock_guard lock(mutex_);
+        between = std::move(held_);
+    }
+    asio::post(io_, [between] {
+        std::error_code ignored;
+        asio::write(between->server, asio::buffer(between->held), ignored);
+    });
+    between->answered.get_future().wait();
+}
+
 std::vector<std::string> postgres_proxy::take_statements()
 {
     const std::lock_guard lock(mutex_);
@@ -67,6 +85,8 @@ void postgres_proxy::accept()
     acceptor_.async_accept(between->client, [this, between](std::error_code failure) {
         if (failure)
             return;
+        if (refuses_)
+            return accept();
         std::error_code refused;
         between->server.connect(stream_protocol::endpoint((server_folder_ / ".s.PGSQL.5432").native()),
                                 refused);
@@ -139,7 +159,20 @@ void postgres_proxy::read_client(const std::shared_ptr<link>& between)
             look_at(*between, between->from_client.data(), count);
             if (between->commits && between->how == fault::cut_before)
                 return finish_fault(*between);
+            if (between->commits && between->how == fault::held_back) {
+                between->held.assign(between->from_client.data(), count);
+                {
+                    const std::lock_guard lock(mutex_);
+                    held_ = between;
+                }
+                between->client.close(ignored);
+                return;
+            }
             asio::write(between->server, asio::buffer(between->from_client.data(), count), ignored);
+            if (between->commits && between->how == fault::cut_during) {
+                between->client.close(ignored);
+                return;
+            }
             read_client(between);
         });
 }
@@ -151,11 +184,16 @@ void postgres_proxy::read_server(const std::shared_ptr<link>& between)
             std::error_code ignored;
             if (failure) {
                 between->client.close(ignored);
+                if (!between->held.empty())
+                    between->answered.set_value();
                 return;
             }
             // The answer to a round trip with a COMMIT comes at once, when that is done.
-            if (between->commits)
+            if (between->commits) {
+                if (!between->held.empty())
+                    between->answered.set_value();
                 return finish_fault(*between);
+            }
             asio::write(between->client, asio::buffer(between->from_server.data(), count), ignored);
             read_server(between);
         });

@@ -42,6 +42,7 @@ public:
     std::vector<step> load_steps(const step_query& query) final;
     bool erase_step(std::string_view agent_id, std::string_view scope, std::string_view key,
                     const std::optional<std::string>& attempt = std::nullopt) final;
+    void await_outcome(std::string_view agent_id) final;
     verify_report verify(const verify_callback& progress = {}) final;
     std::uint64_t compact() final;
     store_stats stats() final;

@@ -23,6 +23,7 @@ public:
     void read(const storage::access& about, const std::function<void(storage::tables&)>& body) override;
     void write(const storage::access& about, const std::function<void(storage::tables&)>& body,
                const undone_callback& undone) override;
+    bool may_commit_later() const noexcept override { return true; } // the server, without us
     std::size_t largest_value() const noexcept override;
     std::uint64_t shrink() override { return 0; } // the server reuses space by itself
     std::uint64_t bytes() override;
