@@ -40,7 +40,8 @@ public:
     //! at least.
     postgres_options& with_connect_timeout(std::chrono::milliseconds timeout) & noexcept;
     postgres_options&& with_connect_timeout(std::chrono::milliseconds timeout) && noexcept;
-    //! For each statement, and for each answer of the server; 30 seconds unless told.
+    //! For each statement, and for each answer of the server; 30 seconds unless told. A second more for each
+    //! MiB that a statement writes, or that the checkpoint being loaded holds, where that is more than 4 MiB.
     //! @throws waymark::error `invalid_argument` if it is not above 0, or above a day.
     postgres_options& with_statement_timeout(std::chrono::milliseconds timeout) &;
     postgres_options&& with_statement_timeout(std::chrono::milliseconds timeout) &&;

@@ -7,6 +7,7 @@
 
 #include <waymark/postgres_store.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <fstream>
@@ -454,4 +455,46 @@ TEST_CASE("a full disk fails saves and loses nothing")
     CHECK(present >= static_cast<std::uint64_t>(acknowledged + 1));
     CHECK(present <= static_cast<std::uint64_t>(acknowledged + 2)); // one may have been in doubt
     CHECK(store.verify().ok());
+}
+
+TEST_CASE("a large message takes the time that it needs")
+{
+    if (!test::postgres_for_tests())
+        return;
+    behind_proxy between;
+    const auto schema = between.schema.name();
+    // A server that is slow at large rows: each MiB takes it a tenth of a second.
+    test::server_connection sql(*test::postgres_for_tests());
+    struct drop_at_end { // the schema is used again
+        test::server_connection& sql;
+        const std::string& schema;
+        ~drop_at_end() { sql.run("DROP FUNCTION IF EXISTS " + schema + ".dawdle CASCADE"); }
+    } const at_end{sql, schema};
+    sql.run("CREATE FUNCTION " + schema +
+            ".dawdle() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(length(NEW.body) / "
+            "10485760.0); RETURN NEW; END $$");
+    sql.run("CREATE TRIGGER dawdle BEFORE INSERT ON " + schema + ".messages FOR EACH ROW EXECUTE FUNCTION " +
+            schema + ".dawdle()");
+    postgres_store store(*test::postgres_for_tests(),
+                         between.options().with_statement_timeout(1'000ms).with_retry_for(0ms));
+    conversation chat;
+    chat.push(message::user(std::string(std::size_t{20} << 20, 'x')));
+    const checkpoint large("planner", chat);
+    std::string what;
+    CHECK(!code_of([&] { store.save(large); }, &what));
+    CAPTURE(what);
+    between.proxy.take_statements();
+    CHECK(postgres_store(between.proxy.conninfo(), between.options()).load_latest("planner") == large);
+    const auto asked = between.proxy.take_statements();
+    CHECK(std::count(asked.begin(), asked.end(),
+                     "SELECT pg_catalog.set_config('statement_timeout', $1, true)") ==
+          1); // also for the load
+
+    // What is small does not wait for longer than before.
+    CHECK(code_of([&] {
+              sql.run("CREATE OR REPLACE FUNCTION " + schema +
+                      ".dawdle() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(30); "
+                      "RETURN NEW; END $$");
+              store.save(turn("another", 1));
+          }) == errc::busy);
 }

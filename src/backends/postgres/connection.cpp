@@ -56,7 +56,9 @@ std::string_view remedy_for(const std::string& sqlstate)
     if (sqlstate == "53100")
         return "; nothing was written: make room on the server's disk";
     if (sqlstate == "57014")
-        return "; it took longer than the statement time-out, perhaps waiting for another writer";
+        return "; it took longer than the statement time-out (with_statement_timeout), perhaps waiting for "
+               "another "
+               "writer";
     if (sqlstate == "53200")
         return "; nothing was written: others hold all locks, or the memory, of the server; if this comes "
                "often, "
@@ -238,7 +240,7 @@ void connection::sync()
 
 std::chrono::steady_clock::time_point connection::answer_deadline() const
 {
-    return std::chrono::steady_clock::now() + settings_.answer_timeout() + network_time;
+    return std::chrono::steady_clock::now() + answer_timeout_ + network_time;
 }
 
 void connection::wait(short events, std::chrono::steady_clock::time_point& deadline)

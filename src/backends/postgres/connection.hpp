@@ -60,6 +60,9 @@ public:
     //! Several statements without parameters, outside of a round trip of the kind above.
     void run_script(const std::string& sql);
 
+    //! How long the server may take for the next answer, from now on.
+    void set_answer_timeout(std::chrono::milliseconds timeout) noexcept { answer_timeout_ = timeout; }
+
     bool is_in_failed_transaction() const noexcept;
     //! Undoes the transaction that is open, if there is one. False if the connection is of no use any more.
     bool roll_back() noexcept;
@@ -91,6 +94,7 @@ private:
     [[noreturn]] void fail(const rows& failed) const;
 
     const connection_settings& settings_;
+    std::chrono::milliseconds answer_timeout_ = settings_.answer_timeout();
     pg_conn* connection_;
     std::unordered_map<const char*, statement> statements_;
     std::vector<query> added_;

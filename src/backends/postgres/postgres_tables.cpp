@@ -214,6 +214,8 @@ void postgres_tables::remove_scope(std::int64_t agent, std::string_view scope)
 void postgres_tables::remember(std::int64_t agent, const std::string& scope, const std::string& id,
                                std::optional<checkpoint_row> row)
 {
+    if (row)
+        note_size(*row);
     auto& known = checkpoints_[{agent, scope, id}];
     known.exists = row.has_value();
     known.row = std::move(row);
@@ -240,15 +242,20 @@ std::optional<checkpoint_row> postgres_tables::checkpoint_at(std::int64_t agent,
 {
     if (const auto known = by_sequence_.find({agent, sequence}); known != by_sequence_.end())
         return known->second;
-    return by_sequence_[{agent, sequence}] =
-               first_of(ask(by_agent(CHECKPOINT_COLUMNS OF_AGENT "AND sequence = $3", agent).add(sequence)),
+    auto row = first_of(ask(by_agent(CHECKPOINT_COLUMNS OF_AGENT "AND sequence = $3", agent).add(sequence)),
                         read_checkpoint);
+    if (row)
+        note_size(*row);
+    return by_sequence_[{agent, sequence}] = std::move(row);
 }
 
 std::vector<checkpoint_row> postgres_tables::checkpoints_of(std::int64_t agent, std::string_view id)
 {
-    return all_of(ask(by_agent(CHECKPOINT_COLUMNS OF_AGENT "AND id = $3 ORDER BY scope", agent).add(id)),
-                  read_checkpoint);
+    auto rows = all_of(ask(by_agent(CHECKPOINT_COLUMNS OF_AGENT "AND id = $3 ORDER BY scope", agent).add(id)),
+                       read_checkpoint);
+    for (const auto& row : rows)
+        note_size(row);
+    return rows;
 }
 
 std::vector<std::string> postgres_tables::owners_of(std::string_view id, std::size_t limit)
@@ -279,6 +286,7 @@ void postgres_tables::scan_checkpoints(std::int64_t agent, const scan_range& ran
                            read_checkpoint);
         for (auto& row : page) {
             (range.newest_first ? below : above) = row.sequence;
+            note_size(row);
             if (!visit(std::move(row)))
                 return;
         }
@@ -420,8 +428,8 @@ void postgres_tables::read_ranges(const char* sql, std::int64_t agent, std::span
                                   const range_visitor& visit)
 {
     constexpr std::size_t ranges_per_trip = 64;
-    if (!pending_.empty())
-        end_trip(begin_trip());
+    if (const auto writes = begin_trip(); !writes.empty())
+        end_trip(writes);
     for (std::size_t begin = 0; begin < ranges.size(); begin += ranges_per_trip) {
         const auto some = ranges.subspan(begin, std::min(ranges_per_trip, ranges.size() - begin));
         const auto ask_for = [&](std::int64_t first, const extent& range) {

@@ -144,6 +144,7 @@ private:
     std::vector<std::string> begin_trip();
     std::vector<rows> end_trip(const std::vector<std::string>& must_change);
     void write(kind what, query next, std::string must_change = {});
+    void note_size(const storage::checkpoint_row& row) noexcept;
 
     void add_questions(std::vector<const storage::question*>& questions);
     void answer(std::span<const storage::question* const> questions, std::vector<rows>& results,
@@ -154,6 +155,11 @@ private:
                      const range_visitor& visit);
 
     connection& db_;
+    const mode purpose_;
+    const std::chrono::milliseconds statement_timeout_;
+    std::int64_t largest_content_ =
+        0;                         // of the checkpoints that are being loaded: a statement may read all of it
+    std::int64_t allowed_for_ = 0; // bytes that the present statement time-out is long enough for
     bool is_committing_ = false;
     std::vector<pending_write> pending_;
 

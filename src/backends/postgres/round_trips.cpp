@@ -10,10 +10,20 @@ namespace waymark::postgres {
 
 using namespace storage;
 
+namespace {
+
+// The statement time-out is for work of ordinary size. Each MiB that a statement writes or reads may take a
+// second more, on the server or on the way.
+constexpr std::int64_t ordinary_bytes = std::int64_t{4} << 20;
+constexpr std::int64_t least_bytes_per_second = std::int64_t{1} << 20;
+
+} // namespace
+
 // The transaction
 
 void add_begin(connection& db, const char* begin, const transaction_settings& settings)
 {
+    db.set_answer_timeout(settings.statement_timeout);
     db.add(query(begin));
     // For this transaction only: behind a pooler, the next one may be someone else's. Settings that a server
     // does not have are left alone.
@@ -49,7 +59,7 @@ void add_begin(connection& db, const char* begin, const transaction_settings& se
 
 postgres_tables::postgres_tables(connection& db, mode purpose, const transaction_settings& settings,
                                  const access& about)
-    : db_(db)
+    : db_(db), purpose_(purpose), statement_timeout_(settings.statement_timeout)
 {
     add_begin(db_,
               purpose == mode::write ? "BEGIN ISOLATION LEVEL READ COMMITTED"
@@ -107,7 +117,8 @@ rows postgres_tables::ask(query next)
     return std::move(end_trip(writes).front());
 }
 
-//! Adds what was written. Returns for each write the checkpoint that it must change, if there is one.
+//! Adds what was written, and more time if that is large. Returns for each statement the checkpoint that it
+//! must change, if there is one.
 std::vector<std::string> postgres_tables::begin_trip()
 {
     // Statements of one kind behind each other are parsed once.
@@ -120,7 +131,18 @@ std::vector<std::string> postgres_tables::begin_trip()
         });
         begin = end == sent.end() ? end : std::next(end);
     }
+    auto largest = largest_content_;
+    for (const auto& next : sent)
+        largest = std::max(largest, static_cast<std::int64_t>(next.sent.bytes()));
     std::vector<std::string> must_change;
+    if (largest > ordinary_bytes && largest > allowed_for_) {
+        allowed_for_ = largest;
+        const auto timeout = statement_timeout_ + std::chrono::seconds(largest / least_bytes_per_second);
+        db_.add(query("SELECT pg_catalog.set_config('statement_timeout', $1, true)")
+                    .add(std::to_string(timeout.count())));
+        db_.set_answer_timeout(timeout);
+        must_change.emplace_back();
+    }
     for (auto& next : sent) {
         db_.add(std::move(next.sent));
         must_change.push_back(std::move(next.must_change));
@@ -138,6 +160,12 @@ std::vector<rows> postgres_tables::end_trip(const std::vector<std::string>& must
                         "the row of checkpoint " + detail::quoted(must_change[i]) + " cannot be found again");
     results.erase(results.begin(), results.begin() + static_cast<std::ptrdiff_t>(must_change.size()));
     return results;
+}
+
+void postgres_tables::note_size(const checkpoint_row& row) noexcept
+{
+    if (purpose_ == mode::read)
+        largest_content_ = std::max(largest_content_, row.content_bytes);
 }
 
 void postgres_tables::write(kind what, query next, std::string must_change)
@@ -255,12 +283,14 @@ void postgres_tables::answer(std::span<const question* const> questions, std::ve
             break;
         case question::kind::head:
             if (auto row = first_of(found, read_checkpoint)) {
+                note_size(*row);
                 const auto sequence = row->sequence;
                 by_sequence_[{agent, sequence}] = std::move(row);
             }
             break;
         case question::kind::at:
-            by_sequence_[{agent, next->number}] = first_of(found, read_checkpoint);
+            if (auto& row = by_sequence_[{agent, next->number}] = first_of(found, read_checkpoint))
+                note_size(*row);
             break;
         case question::kind::step:
             steps_[{agent, next->scope, next->id}] = first_of(found, read_step);
