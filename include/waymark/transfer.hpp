@@ -99,10 +99,11 @@ transfer_result export_lines(store& from, std::ostream& to, const export_options
 
 //! Reads what `export_lines` wrote. Everything is checked before anything is written: bad input changes
 //! nothing, and the error names the line. Ids, parents, names, times, order, pins and steps are kept;
-//! sequences are the store's. Importing twice is the same as once, and takes about as long: what the store has
-//! is read in pages and compared where it goes on from the page before. Other writers of the store get their
-//! turn between batches, of 256 checkpoints or about 1 MB of what is new. In memory are a batch, up to 16 MB
-//! of what the store has, the last checkpoint of each scope from both, the steps of one agent, and all ids.
+//! sequences are the store's. Importing twice is the same as once, and takes about as long: what the store
+//! has is read in pages and compared where it goes on from the page before. Other writers of the store get
+//! their turn between batches, of 256 checkpoints or about 1 MB of what is new. In memory are a batch, up to
+//! 16 MB of what the store has, the last checkpoint of each scope from both, the steps of one agent, and all
+//! ids.
 //!
 //! What is new is put behind what the agent has in the store, and its newest becomes the head. To restore a
 //! backup of an agent that exists, erase the agent first, or give it another name with `as_agent`.

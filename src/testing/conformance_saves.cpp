@@ -177,6 +177,11 @@ void expect_head_guards_the_head(const backend_under_test& backend)
     // Another scope has a head of its own.
     store->save(checkpoint_of("agent", "a").with_scope("sub"), save_options{}.expect_head(std::nullopt));
     WAYMARK_EXPECT(store->load_latest("agent").value().id() == "winner");
+    // Where nothing is damaged, the newest that can be read is the head.
+    WAYMARK_EXPECT_ERROR(errc::conflict,
+                         store->save(checkpoint_of("agent", "c"), save_options{}.expect_readable_head("a")));
+    store->save(checkpoint_of("agent", "c"), save_options{}.expect_readable_head("winner"));
+    WAYMARK_EXPECT(store->load_latest("agent").value().id() == "c");
 }
 
 void each_request_of_a_batch_has_its_own_outcome(const backend_under_test& backend)

@@ -106,6 +106,12 @@ std::vector<mutant> conditions()
                  options.create_only();
              return inner.save(request.checkpoint(), options);
          })},
+        {"ignores expect_readable_head",
+         {head_guarded},
+         saving_each([](store& inner, const save_request& request) {
+             return inner.save(request.checkpoint(),
+                               request.options().passes_over_damage() ? save_options() : request.options());
+         })},
         {"takes the expectation of no head for none",
          {head_guarded, the_model},
          saving_each([](store& inner, const save_request& request) {
