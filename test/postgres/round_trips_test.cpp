@@ -292,3 +292,36 @@ TEST_CASE("with prepared statements kept on the server, the promises are the sam
     }
     CHECK(fresh->count(query("planner")) == 10);
 }
+
+TEST_CASE("the messages behind a long conversation are read without going through it")
+{
+    if (!test::postgres_for_tests())
+        return;
+    constexpr int turns = 600;
+    counted_server server;
+    test::server_connection sql(*test::postgres_for_tests());
+    // Of an index that the server knows nothing about yet: it has not been analysed.
+    const auto counter = [&](const std::string& what) {
+        return sql.number("SELECT coalesce(sum(" + what +
+                          "), 0) FROM pg_stat_user_indexes WHERE schemaname = '" + server.schema.name() +
+                          "' AND relname LIKE 'messages%'");
+    };
+    const auto scans_before = counter("idx_scan"), read_before = counter("idx_tup_read");
+    std::vector<checkpoint_key> keys;
+    {
+        postgres_store store(server.proxy.conninfo(), server.options());
+        std::vector<save_request> batch;
+        conversation chat;
+        for (int i = 0; i < turns; ++i) {
+            chat.push(message::user("message " + std::to_string(i)));
+            batch.emplace_back(checkpoint("agent", chat, i));
+            keys.push_back(batch.back().checkpoint().key());
+        }
+        save_all(store, batch);
+        CHECK(store.load_some(keys, {}, 1'000'000'000).size() == turns);
+    }
+    // A connection says what it has read when it is closed, and that takes a moment.
+    while (counter("idx_scan") - scans_before < turns)
+        std::this_thread::yield();
+    CHECK(counter("idx_tup_read") - read_before < 10 * turns);
+}

@@ -129,10 +129,12 @@ inline std::optional<std::int64_t> read_stamp(const rows& found, std::int64_t nu
     return found.number(0, 2);
 }
 
-// The row that holds the first number may begin before it.
+// The row that holds the first number may begin before it. Not max(): while the server knows nothing about
+// the table yet, it would go through all rows before that.
 #define ROWS_IN_RANGE                                                                                        \
     "FROM waymark.messages " OF_AGENT "AND first < $4 AND first >= "                                         \
-    "coalesce((SELECT max(first) FROM waymark.messages " OF_AGENT "AND first <= $3), $3) "                   \
+    "coalesce((SELECT first FROM waymark.messages " OF_AGENT                                                 \
+    "AND first <= $3 ORDER BY first DESC LIMIT 1), $3) "                                                     \
     "ORDER BY first LIMIT $5"
 
 inline constexpr const char* messages_in_range = "SELECT first, digests, body, stamp " ROWS_IN_RANGE;
