@@ -24,7 +24,7 @@ public:
     {
         const auto begin = wall_seconds();
         auto outcomes = forwarding_store::save(batch);
-        longest_ms = std::max(longest_ms, (wall_seconds() - begin) * 1e3);
+        save_ms.push_back((wall_seconds() - begin) * 1e3);
         return outcomes;
     }
 
@@ -34,7 +34,7 @@ public:
         return inner().load_some(keys, earlier, about_bytes);
     }
 
-    double longest_ms = 0;
+    std::vector<double> save_ms;
 };
 
 void fill(store& origin, std::size_t turns, std::size_t message_bytes, texts& source)
@@ -78,7 +78,7 @@ void run_transfer(const arguments& given)
         fill(*origin, turns, message_bytes, source);
 
         const auto measure = [&](const std::string& what, auto transfer) {
-            copy.longest_ms = 0;
+            copy.save_ms.clear();
             const auto begin = wall_seconds();
             const transfer_result done = transfer();
             const auto seconds = wall_seconds() - begin;
@@ -89,8 +89,10 @@ void run_transfer(const arguments& given)
             if (const auto known = before.find(what); known != before.end())
                 result["times_the_size_before"] = seconds / known->second;
             before[what] = seconds;
-            if (copy.longest_ms > 0)
-                result["longest_save_ms"] = copy.longest_ms;
+            if (!copy.save_ms.empty())
+                result["save_ms"] = boost::json::object{{"p50", median(copy.save_ms)},
+                                                        {"p90", percentile(copy.save_ms, 0.9)},
+                                                        {"most", percentile(copy.save_ms, 1)}};
             result["written"] = done.checkpoints();
             result["skipped"] = done.skipped();
             result["peak_rss_bytes"] = peak_memory();
