@@ -83,6 +83,10 @@ std::uint64_t look_then_copy(store& inner, text from, text to)
     pause();
     for (const auto& each : inner.load_all(query(origin).oldest_first()))
         inner.save(checkpoint(each).with_agent(std::string(to)));
+    for (const auto& each : inner.list(origin))
+        inner.pin(to, each.scope(), each.id(), each.pinned());
+    for (const auto& each : inner.load_steps(step_query(std::string(from))))
+        put_one(inner, step_request(step(each).with_agent(std::string(to))).restored());
     return inner.count(origin);
 }
 
