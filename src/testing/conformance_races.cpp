@@ -300,7 +300,10 @@ void nothing_done_at_once_is_lost(const backend_under_test& backend)
         const contender pin = [=](store& store) {
             return store.pin(agent, "", id, true) ? std::error_code() : make_error_code(errc::not_found);
         };
-        all.run_together({saving(replacement), pin, saving(another), putting(begun)});
+        std::array<contender, contenders> moves = {saving(replacement), pin, saving(another), putting(begun)};
+        std::rotate(moves.begin(), moves.begin() + static_cast<std::ptrdiff_t>(round % contenders),
+                    moves.end());
+        all.run_together(moves); // each is the first to start in some rounds
         all.expect(all.judge().load(agent, "", id) == replacement, "the replacement is there");
         all.expect(all.judge().load(agent, "", "beside " + id) == another, "the other checkpoint is there");
         all.expect(steps_of(all.judge(), round) == std::vector{begun}, "the step is there");

@@ -15,10 +15,10 @@ constexpr const char* one_end = "of many who end or erase the same attempt, one 
 constexpr const char* one_copy = "of many who copy onto the same agent, one does";
 constexpr const char* nothing_lost = "what is done at once is all there";
 
-//! Between the look and the write. On a machine with one core the others would not run there otherwise.
+//! Between the look and the write: long enough for the others to run meanwhile, on busy cores, too.
 void pause()
 {
-    std::this_thread::sleep_for(std::chrono::microseconds(50));
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 //! Looks whether the options hold, and saves later, without them.
