@@ -85,8 +85,8 @@ private:
 
 // How much is looked up, and written in one transaction, at a time: so that other writers wait some
 // milliseconds, and not for the import.
-constexpr std::size_t most_at_a_time = 256;
-constexpr std::size_t about_bytes_at_a_time = 1'000'000;
+constexpr std::size_t most_at_a_time = 128;
+constexpr std::size_t about_bytes_at_a_time = 500'000;
 
 //! Checkpoints of the input that are looked up and written together.
 class entry_page {
@@ -454,7 +454,7 @@ private:
                 positions.push_back(i);
             }
         }
-        const auto outcomes = batch.empty() ? std::vector<save_outcome>() : store_.save(batch);
+        const auto outcomes = save(batch);
         for (std::size_t i = 0; i < outcomes.size(); ++i) {
             const auto& entry = entries[positions[i]];
             if (outcomes[i].code() == errc::conflict && options_.when_exists() == existing::skip) {
@@ -469,6 +469,25 @@ private:
         page_.clear();
         if (options_.progress())
             options_.progress()(done());
+    }
+
+    //! In as many transactions as it takes: a page is counted by what is new, and a store that writes each
+    //! checkpoint whole has more to do.
+    std::vector<save_outcome> save(std::span<const save_request> batch)
+    {
+        std::vector<save_outcome> all;
+        while (all.size() < batch.size()) {
+            const auto rest = batch.subspan(all.size());
+            const auto some =
+                std::clamp<std::size_t>(about_bytes_at_a_time / bytes_of_a_save_, 1, rest.size());
+            std::uint64_t written = 0;
+            for (auto& next : store_.save(rest.first(some))) {
+                written += next.code() ? 0 : next.value().bytes_written();
+                all.push_back(std::move(next));
+            }
+            bytes_of_a_save_ = std::max<std::uint64_t>(written / some, 1);
+        }
+        return all;
     }
 
     void set_pin(const transfer_entry& entry)
@@ -523,6 +542,7 @@ private:
     entry_page page_;
     std::vector<transfer_entry> steps_;
     std::size_t step_bytes_ = 0;
+    std::uint64_t bytes_of_a_save_ = about_bytes_at_a_time / 16; // about, as the last ones were
     std::uint64_t checkpoints_ = 0;
     std::uint64_t written_steps_ = 0;
     std::uint64_t skipped_ = 0;

@@ -76,6 +76,10 @@ TEST_CASE("a save locks the partitions of its agent, and not all of them")
             save_turns(store, "planner", 3);
             locks.take_most();
             save_turns(store, "planner", 10);
+            std::vector<save_request> batch; // more checkpoints than partitions, all of one agent
+            for (int i = 0; i < 20; ++i)
+                batch.emplace_back(checkpoint("planner", {}, i));
+            store.save(batch);
             locked.push_back(locks.take_most());
         }
         INFO("without partitions " << locked.at(0) << ", with 16 " << locked.at(1));

@@ -3,6 +3,7 @@
 #include "schema.hpp"
 
 #include <random>
+#include <set>
 #include <thread>
 
 namespace waymark::postgres {
@@ -68,8 +69,10 @@ postgres_database::postgres_database(const std::string& conninfo, const postgres
 //! decide.
 transaction_settings postgres_database::settings_for(const storage::access& about) const
 {
+    // A batch of one agent names it for each of its checkpoints.
+    const auto agents = partitions_ == 0 ? 0 : std::set(about.agents.begin(), about.agents.end()).size();
     return {options_.statement_timeout(), options_.durability() == durability::full ? "on" : "off",
-            about.agents.size() >= partitions_ ? "force_generic_plan" : "force_custom_plan"};
+            agents >= partitions_ ? "force_generic_plan" : "force_custom_plan"};
 }
 
 std::size_t postgres_database::largest_value() const noexcept
