@@ -480,12 +480,13 @@ private:
             const auto rest = batch.subspan(all.size());
             const auto some =
                 std::clamp<std::size_t>(about_bytes_at_a_time / bytes_of_a_save_, 1, rest.size());
-            std::uint64_t written = 0;
+            std::uint64_t most = 1;
             for (auto& next : store_.save(rest.first(some))) {
-                written += next.code() ? 0 : next.value().bytes_written();
+                if (!next.code())
+                    most = std::max(most, next.value().bytes_written());
                 all.push_back(std::move(next));
             }
-            bytes_of_a_save_ = std::max<std::uint64_t>(written / some, 1);
+            bytes_of_a_save_ = most;
         }
         return all;
     }
@@ -542,7 +543,7 @@ private:
     entry_page page_;
     std::vector<transfer_entry> steps_;
     std::size_t step_bytes_ = 0;
-    std::uint64_t bytes_of_a_save_ = about_bytes_at_a_time / 16; // about, as the last ones were
+    std::uint64_t bytes_of_a_save_ = about_bytes_at_a_time / 16; // the most of the last ones
     std::uint64_t checkpoints_ = 0;
     std::uint64_t written_steps_ = 0;
     std::uint64_t skipped_ = 0;

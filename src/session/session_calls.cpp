@@ -1,3 +1,4 @@
+#include "../store/conditions.hpp"
 #include "../values/text.hpp"
 #include "../values/timestamp.hpp"
 
@@ -150,7 +151,9 @@ constexpr int most_looks = 16;
 
 void put_step(store& in, const step_request& request)
 {
-    in.put_steps(std::span(&request, 1)).at(0).value_or_throw();
+    const auto outcomes = in.put_steps(std::span(&request, 1));
+    require_one_outcome(outcomes.size());
+    outcomes.front().value_or_throw();
 }
 
 //! Whether a write came too late: the record is not the one that was looked at.

@@ -34,6 +34,13 @@ void require_some_outcomes(std::size_t outcomes, std::size_t keys)
                                   "and at most one for each");
 }
 
+void require_one_outcome(std::size_t outcomes)
+{
+    if (outcomes != 1)
+        throw error(errc::outcome_unknown,
+                    "the store gave " + std::to_string(outcomes) + " outcomes for one request");
+}
+
 bool concerns_one_request(const error& failure) noexcept
 {
     const auto& code = failure.code();

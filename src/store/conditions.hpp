@@ -19,6 +19,9 @@ void require_options(const save_request& request, bool exists, const std::option
 //! @throws waymark::error `io`
 void require_some_outcomes(std::size_t outcomes, std::size_t keys);
 
+//! What a store gave for a batch of one. @throws waymark::error `outcome_unknown`
+void require_one_outcome(std::size_t outcomes);
+
 //! Whether a failure is about one request of a batch; otherwise the batch fails as a whole.
 bool concerns_one_request(const error& failure) noexcept;
 

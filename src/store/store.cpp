@@ -79,7 +79,9 @@ std::vector<load_outcome> store::load_some(std::span<const checkpoint_key> keys,
 save_result store::save(const checkpoint& checkpoint, const save_options& options)
 {
     const save_request request(checkpoint, options);
-    return save(std::span(&request, 1)).at(0).value_or_throw();
+    const auto outcomes = save(std::span(&request, 1));
+    detail::require_one_outcome(outcomes.size());
+    return outcomes.front().value_or_throw();
 }
 
 } // namespace waymark

@@ -2,6 +2,8 @@
 
 #include <boost/json/parse.hpp>
 
+#include <algorithm>
+
 namespace waymark::testing {
 
 namespace {
@@ -228,6 +230,42 @@ void ten_thousand_checkpoints(const backend_under_test& backend)
     WAYMARK_EXPECT(store->verify().ok());
 }
 
+void load_some_agrees_with_load(const backend_under_test& backend)
+{
+    auto store = backend.make_empty();
+    std::vector<checkpoint_key> keys;
+    for (const auto* agent : {"one", "two"})
+        for (int i = 1; i <= 4; ++i) {
+            const auto next = checkpoint_of(agent, std::to_string(i), i).with_scope(i == 3 ? "side" : "");
+            store->save(next);
+            keys.push_back(next.key());
+        }
+    keys.insert(keys.begin() + 2, {"one", "", "nothing"});
+    keys.insert(keys.begin() + 5, {"nobody", "", "1"});
+    keys.push_back(keys.front());
+    store = backend.reopen(std::move(store));
+
+    // In one page or in many, with or without what came before.
+    for (const std::size_t page : {1U, 3U, 100U}) {
+        std::vector<checkpoint> earlier;
+        for (auto rest = std::span<const checkpoint_key>(keys); !rest.empty();) {
+            const auto wanted = rest.first(std::min(page, rest.size()));
+            const auto loaded = store->load_some(wanted, earlier, page * 100);
+            WAYMARK_EXPECT(!loaded.empty() && loaded.size() <= wanted.size());
+            for (std::size_t i = 0; i < loaded.size(); ++i) {
+                const auto expected = store->load(rest[i].agent_id(), rest[i].scope(), rest[i].id());
+                const auto& found = loaded[i].value_or_throw();
+                WAYMARK_EXPECT(found == expected);
+                WAYMARK_EXPECT(!found || found->sequence() == expected->sequence());
+                if (found)
+                    earlier = {*found};
+            }
+            rest = rest.subspan(loaded.size());
+        }
+    }
+    WAYMARK_EXPECT(store->load_some({}, {}, 1'000).empty());
+}
+
 } // namespace
 
 std::vector<conformance_case> query_cases()
@@ -242,6 +280,7 @@ std::vector<conformance_case> query_cases()
         {"metadata selects by typed equality", metadata_selects_by_typed_equality},
         {"pages follow each other", pages_follow_each_other},
         {"load_all and count agree with list", load_all_and_count_agree_with_list},
+        {"load_some agrees with load, key by key", load_some_agrees_with_load},
         {"agents are listed in order", agents_are_listed_in_order},
         {"ten thousand checkpoints", ten_thousand_checkpoints},
     };

@@ -81,6 +81,8 @@ void the_latest_is_decided_by_sequence(const backend_under_test& backend)
     WAYMARK_EXPECT(second.sequence() > first.sequence());
     store = backend.reopen(std::move(store));
     WAYMARK_EXPECT(store->load_latest("agent").value().id() == "saved second");
+    WAYMARK_EXPECT(store->load_latest("agent").value().sequence() ==
+                   store->list(query("agent").limit(1)).at(0).sequence());
     WAYMARK_EXPECT(ids(store->list(query("agent"))) == (id_list{"saved second", "saved first"}));
     const auto third = store->save(checkpoint_of("agent", "after reopening"));
     WAYMARK_EXPECT(third.sequence() > second.sequence());

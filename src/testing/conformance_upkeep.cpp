@@ -151,7 +151,8 @@ void prune_thins_as_breakpilot_did(const backend_under_test& backend)
 {
     auto store = backend.make_empty();
     for (int i = 0; i < 60; ++i)
-        store->save(checkpoint_of("agent", std::to_string(i), 0).with_name("n" + std::to_string(i % 3)));
+        store->save(checkpoint_of("agent", std::to_string(i), 0)
+                        .with_name(std::string("n") + static_cast<char>('0' + i % 3)));
     WAYMARK_EXPECT(store->prune("agent", retention{}.thin_after(60), dry_run::no).count() == 0);
     store->prune("agent", retention{}.thin_after(50), dry_run::no);
     id_list expected = {"0", "37", "38", "39"};

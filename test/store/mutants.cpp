@@ -37,6 +37,12 @@ public:
     {
         return wrong_.list ? wrong_.list(inner(), query) : inner().list(query);
     }
+    std::vector<load_outcome> load_some(std::span<const checkpoint_key> keys,
+                                        std::span<const checkpoint> earlier, std::size_t about_bytes) override
+    {
+        return wrong_.load_some ? wrong_.load_some(inner(), keys, earlier, about_bytes)
+                                : inner().load_some(keys, earlier, about_bytes);
+    }
     std::vector<checkpoint> load_all(const query& query) override
     {
         return wrong_.load_all ? wrong_.load_all(inner(), query) : inner().load_all(query);

@@ -24,6 +24,9 @@ struct faults {
     std::function<std::optional<checkpoint>(store&, text, text)> load_latest = {};
     std::function<std::vector<checkpoint_header>(store&, const query&)> list = {};
     std::function<std::vector<checkpoint>(store&, const query&)> load_all = {};
+    std::function<std::vector<load_outcome>(store&, std::span<const checkpoint_key>,
+                                            std::span<const checkpoint>, std::size_t)>
+        load_some = {};
     std::function<std::uint64_t(store&, const query&)> count = {};
     std::function<std::vector<std::string>(store&, text, std::size_t)> list_agents = {};
     std::function<bool(store&, text, text, text)> erase = {};

@@ -17,8 +17,17 @@ constexpr const char* by_time = "times select: since is exclusive, between inclu
 constexpr const char* by_before = "before is resolved to a sequence";
 constexpr const char* by_metadata = "metadata selects by typed equality";
 constexpr const char* by_page = "pages follow each other";
+constexpr const char* by_keys = "load_some agrees with load, key by key";
 constexpr const char* agreement = "load_all and count agree with list";
 constexpr const char* agents_in_order = "agents are listed in order";
+
+using keys = std::span<const checkpoint_key>;
+using loaded = std::span<const checkpoint>;
+
+load_outcome absent()
+{
+    return std::optional<checkpoint>();
+}
 
 //! The parts of a query that can be left out of it.
 struct parts {
@@ -316,6 +325,38 @@ std::vector<mutant> pages()
                                            return asked.is_oldest_first() ? a.sequence() < b.sequence()
                                                                           : a.sequence() > b.sequence();
                                        });
+                  return found;
+              }}},
+        {"loads nothing by keys",
+         {by_keys},
+         {.load_some = [](store&, keys wanted, loaded,
+                          std::size_t) { return std::vector<load_outcome>(wanted.size(), absent()); }}},
+        {"gives no outcome at all for keys",
+         {by_keys},
+         {.load_some = [](store&, keys, loaded, std::size_t) { return std::vector<load_outcome>(); }}},
+        {"gives what it loads by keys in its own order",
+         {by_keys},
+         {.load_some =
+              [](store& inner, keys wanted, loaded earlier, std::size_t about_bytes) {
+                  auto found = inner.load_some(wanted, earlier, about_bytes);
+                  std::reverse(found.begin(), found.end());
+                  return found;
+              }}},
+        {"leaves out the keys that are absent",
+         {by_keys},
+         {.load_some =
+              [](store& inner, keys wanted, loaded earlier, std::size_t about_bytes) {
+                  auto found = inner.load_some(wanted, earlier, about_bytes);
+                  std::erase_if(found, [](const auto& one) { return !one.code() && !one.value(); });
+                  return found;
+              }}},
+        {"gives what was loaded earlier once more",
+         {by_keys},
+         {.load_some =
+              [](store& inner, keys wanted, loaded earlier, std::size_t about_bytes) {
+                  auto found = inner.load_some(wanted, earlier, about_bytes);
+                  if (!earlier.empty())
+                      found.front() = load_outcome(earlier.front());
                   return found;
               }}},
         {"loads all without regard to the limit",
