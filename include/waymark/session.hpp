@@ -26,8 +26,9 @@ namespace waymark {
 //!
 //! What is said of async_store holds for every function here whose name begins with `async_`: the handler is
 //! called exactly once, never from within the initiating function, on its associated executor (or the
-//! session's), any completion token works, and a `diagnostics&` before the token receives details. Their own
-//! comments say what is particular to them.
+//! session's), any completion token works, and a `diagnostics&` before the token receives details (except
+//! that of `async_step`, which throws them as `waymark::error`). Their own comments say what is particular to
+//! them.
 //!
 //! @par Executor and thread safety
 //! A session belongs to one executor. Hooks run there, one at a time, also where it has several threads. All

@@ -296,10 +296,13 @@ private:
 [[noreturn]] void fail_exists(const transfer_entry& entry)
 {
     const auto& agent_id = entry.point ? entry.point->agent_id() : entry.record->agent_id();
-    throw error(errc::conflict, entry.where + ": " +
-                                    (entry.point ? "checkpoint " + detail::quoted(entry.point->id())
-                                                 : "step " + detail::quoted(entry.record->key())) +
-                                    " of agent " + detail::quoted(agent_id) + " exists with other content");
+    throw error(errc::conflict,
+                entry.where + ": " +
+                    (entry.point ? "checkpoint " + detail::quoted(entry.point->id())
+                                 : "step " + detail::quoted(entry.record->key())) +
+                    " of agent " + detail::quoted(agent_id) +
+                    " exists with other content; existing::skip leaves it as it is, existing::replace "
+                    "writes over it");
 }
 
 //! For `existing::fail`.
@@ -649,6 +652,8 @@ transfer_result import_json(store& into, std::string_view text, const import_opt
 
 transfer_result import_lines(store& into, std::istream& from, const import_options& options)
 {
+    if (!from)
+        throw error(errc::io, "the input is not readable: the stream was not opened, or has failed before");
     const auto begin = from.tellg();
     if (begin == std::istream::pos_type(-1))
         throw error(errc::invalid_argument, "the input cannot be read twice; import from a file");

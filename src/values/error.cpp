@@ -27,8 +27,9 @@ public:
         case errc::busy:
             return "the store is held by someone else; try again";
         case errc::unavailable:
-            return "the database server cannot be reached; what was to be saved is not; try again when it is "
-                   "back";
+            return "the database server cannot be reached, or refuses the connection; what was to be saved "
+                   "is "
+                   "not; try again when it is back";
         case errc::closed:
             return "the store is closed; open a new one";
         case errc::overloaded:
