@@ -117,10 +117,8 @@ private:
         std::vector<checkpoint> earlier; // the last ones of these scopes
         std::set<std::string_view> scopes;
         for (const auto& header : headers) {
-            if (header.damage() && keys.empty()) {
-                require_gone(from, header);
-                return 1;
-            }
+            if (header.damage() && keys.empty())
+                return export_alone(from, header);
             if (header.damage())
                 break;
             keys.push_back(header.key());
@@ -133,26 +131,37 @@ private:
         detail::require_some_outcomes(loaded.size(), keys.size());
         for (std::size_t i = 0; i < loaded.size(); ++i) {
             const auto& found = loaded[i].value_or_throw();
-            if (!found)
-                continue;
-            write(*found, headers[i].pinned());
-            ++checkpoints_;
-            last_.insert_or_assign(found->scope(), *found);
+            if (found)
+                put(*found, headers[i]);
+            else
+                export_alone(from, headers[i]);
         }
         return loaded.size();
     }
 
-    //! For one that a list showed as damaged: its key may be, too.
-    static void require_gone(store& from, const checkpoint_header& header)
+    //! For one that a list showed as damaged, or that was listed and is not found by its key: it is mended or
+    //! gone meanwhile, or it is an error.
+    std::size_t export_alone(store& from, const checkpoint_header& header)
     {
-        auto here = query(header.agent_id()).oldest_first().limit(1);
-        here.after(cursor(header.agent_id(), header.sequence() - 1));
-        from.load_all(here); // says what is wrong
-        const auto again = from.list(here);
-        if (!again.empty() && again.front().damage() && again.front().key() == header.key())
-            throw error(errc::corrupt, "checkpoint " + detail::quoted(header.id()) + " of agent " +
-                                           detail::quoted(header.agent_id()) +
-                                           " is damaged: " + *header.damage());
+        if (const auto found = from.load(header.agent_id(), header.scope(), header.id())) {
+            put(*found, header);
+            return 1;
+        }
+        for (const auto& listed : from.list(query(header.agent_id()))) // its key may be damaged, too
+            if (listed.damage() && listed.key() == header.key())
+                throw error(errc::corrupt, "checkpoint " + detail::quoted(header.id()) + " of agent " +
+                                               detail::quoted(header.agent_id()) +
+                                               " is damaged: " + *listed.damage());
+        return 1;
+    }
+
+    void put(const checkpoint& value, const checkpoint_header& listed)
+    {
+        if (value.sequence() != listed.sequence())
+            return; // erased and saved again meanwhile: its turn comes
+        write(value, listed.pinned());
+        ++checkpoints_;
+        last_.insert_or_assign(value.scope(), value);
     }
 
     std::map<std::string, checkpoint> last_; // that was exported of the agent, by scope

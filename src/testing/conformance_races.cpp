@@ -174,7 +174,8 @@ contender putting(step_request request)
 }
 
 //! Comes a little later: an erasure takes so little that it would be over before anyone else has looked.
-contender erasing(const step& what, std::optional<std::string> attempt, std::chrono::microseconds later)
+contender erasing(const step& what, const std::optional<std::string>& attempt,
+                  std::chrono::microseconds later)
 {
     return [=](store& store) {
         for (const auto end = std::chrono::steady_clock::now() + later;

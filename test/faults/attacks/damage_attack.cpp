@@ -138,6 +138,11 @@ answers ask(store& from)
         return text;
     });
     put("list", headers(query::all_agents()));
+    put("export", [&] {
+        std::ostringstream lines;
+        export_lines(from, lines);
+        return lines.str();
+    });
     put("count", [&] { return std::to_string(from.count(query::all_agents())); });
     for (const std::string agent : {"first", "second"}) {
         put("list of " + agent, headers(query(agent).oldest_first()));
