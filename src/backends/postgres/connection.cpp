@@ -56,12 +56,9 @@ std::string_view remedy_for(const std::string& sqlstate)
     if (sqlstate == "53100")
         return "; nothing was written: make room on the server's disk";
     if (sqlstate == "57014")
-        return "; it took longer than the statement time-out (with_statement_timeout), perhaps waiting for "
-               "another "
-               "writer";
+        return "; it took longer than with_statement_timeout allows, perhaps waiting for another writer";
     if (sqlstate == "53200")
-        return "; nothing was written: others hold all locks, or the memory, of the server; if this comes "
-               "often, "
+        return "; nothing was written: others hold the server's locks, or its memory; if this comes often, "
                "raise max_locks_per_transaction as docs/postgres.md says";
     if (sqlstate == "42501")
         return "; grant the role what docs/postgres.md lists";

@@ -157,9 +157,8 @@ private:
     connection& db_;
     const mode purpose_;
     const std::chrono::milliseconds statement_timeout_;
-    std::int64_t largest_content_ =
-        0;                         // of the checkpoints that are being loaded: a statement may read all of it
-    std::int64_t allowed_for_ = 0; // bytes that the present statement time-out is long enough for
+    std::int64_t largest_content_ = 0; // of what is being loaded: a statement may read all of it
+    std::int64_t allowed_for_ = 0;     // bytes that the present statement time-out is long enough for
     bool is_committing_ = false;
     std::vector<pending_write> pending_;
 
