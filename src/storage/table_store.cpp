@@ -76,6 +76,7 @@ public:
         constexpr int most_attempts = 10;
         constexpr auto longest = std::chrono::seconds(30);
         std::optional<error> unknown;
+        std::string look; // how the last one failed
         std::chrono::steady_clock::time_point end;
         for (int attempt = 0;
              attempt < 2 || (attempt < most_attempts && std::chrono::steady_clock::now() < end); ++attempt) {
@@ -87,15 +88,15 @@ public:
                         end = std::chrono::steady_clock::now() + longest;
                     unknown = failure;
                 } else if (unknown) {
-                    throw error(errc::outcome_unknown,
-                                unknown->details().message() +
-                                    "; looking it up failed: " + failure.details().message());
+                    look = "; looking it up failed: " + failure.details().message();
+                    if (failure.code() != errc::busy) // someone is in the way, or has cancelled the look
+                        break;
                 } else {
                     throw;
                 }
             }
         }
-        throw *unknown;
+        throw error(errc::outcome_unknown, unknown->details().message() + look);
     }
 
     //! After a step was not found: makes sure that none is missing. Once for each scope, since that takes

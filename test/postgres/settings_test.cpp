@@ -60,6 +60,8 @@ public:
         sql_.run("CREATE AGGREGATE shadows.max(int8) (SFUNC = int8smaller, STYPE = int8)");
         sql_.run("CREATE FUNCTION shadows.set_config(text, text, bool) RETURNS text LANGUAGE sql AS "
                  "'SELECT $2'");
+        sql_.run("CREATE FUNCTION shadows.never(text, text) RETURNS bool LANGUAGE sql AS 'SELECT false'");
+        sql_.run("CREATE OPERATOR shadows.<> (LEFTARG = text, RIGHTARG = text, FUNCTION = shadows.never)");
         sql_.run("GRANT USAGE ON SCHEMA shadows TO service");
         for (const auto& [name, value] : hostile_settings)
             sql_.run(std::string("ALTER ROLE service SET ") + name + " = " +
@@ -121,6 +123,15 @@ TEST_CASE("no setting of the role, the database or the connection string changes
     done = true;
     holder.join();
     CHECK(store->load("planner", "", "größer 🦉")->name() == "Zoë");
+
+    server.sql().run("CREATE TABLE public.seen (setting text)");
+    server.sql().run("GRANT INSERT ON public.seen TO service");
+    server.sql().run("CREATE FUNCTION public.note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO "
+                     "public.seen VALUES (current_setting('synchronous_commit')); RETURN NULL; END $$");
+    server.sql().run("CREATE TRIGGER note AFTER INSERT ON " + schema +
+                     ".checkpoints FOR EACH ROW EXECUTE FUNCTION public.note()");
+    store->save(checkpoint("planner").with_id("3"));
+    CHECK(server.sql().run("SELECT setting FROM public.seen") == std::vector<std::string>{"on"});
 }
 
 TEST_CASE("a standby that lacks a commit is noticed, however quiet the server is told to be")

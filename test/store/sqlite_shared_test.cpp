@@ -1,6 +1,7 @@
 //! Several store objects on one file, and a file that goes back to a backup while it is open.
 #include "backends/sqlite/sqlite_database.hpp"
 #include "catch.hpp"
+#include "forwarding_tables.hpp"
 #include "sqlite_probe.hpp"
 #include "storage/upkeep.hpp"
 #include "temporary_folder.hpp"
@@ -234,4 +235,36 @@ TEST_CASE("retention skips what was saved again after it had chosen")
         CHECK(store.count(query("agent")) == 4);
     }
     CHECK(store.verify().ok());
+}
+
+TEST_CASE("a look at what became of a commit is repeated where someone was in its way")
+{
+    //! Commits, and says that it does not know; then someone cancels the looks.
+    class doubtful_database final : public test::forwarding_database {
+    public:
+        using forwarding_database::forwarding_database;
+        using forwarding_database::write;
+
+        void write(const storage::access& about, const std::function<void(storage::tables&)>& body,
+                   const undone_callback& undone) override
+        {
+            ++writes;
+            if (writes == 2 || writes == 3)
+                throw error(errc::busy, "cancelled");
+            forwarding_database::write(about, body, undone);
+            if (writes > 1)
+                return;
+            undone(false);
+            throw error(errc::outcome_unknown, "the connection was lost during the commit");
+        }
+        int writes = 0;
+    };
+    const test::temporary_folder folder;
+    auto made = std::make_unique<doubtful_database>(
+        std::make_unique<sqlite::sqlite_database>(folder.path() / "agents.db", sqlite_options()));
+    const auto& database = *made;
+    test::store_on_database store(std::move(made));
+    CHECK(store.save(checkpoint("agent").with_id("1")).sequence() == 1);
+    CHECK(database.writes == 4);
+    CHECK(store.count(query("agent")) == 1);
 }

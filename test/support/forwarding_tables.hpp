@@ -211,6 +211,7 @@ public:
         inner_->write(
             about, [&](storage::tables& tables) { run(tables, body); }, undone);
     }
+    bool may_commit_later() const noexcept override { return inner_->may_commit_later(); }
     std::size_t largest_value() const noexcept override { return inner_->largest_value(); }
     std::uint64_t shrink() override { return inner_->shrink(); }
     std::uint64_t bytes() override { return inner_->bytes(); }

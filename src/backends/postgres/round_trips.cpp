@@ -35,23 +35,23 @@ void add_begin(connection& db, const char* begin, const transaction_settings& se
     // - Functions and operators are the server's, though a path may put others before them: in this statement
     //   because they are named with their schema, and then because that comes first.
     db.add(
-        query(
-            "SELECT pg_catalog.set_config('statement_timeout', $1, true), "
-            "CASE WHEN pg_catalog.current_setting('idle_in_transaction_session_timeout', true) IS NOT NULL "
-            "THEN pg_catalog.set_config('idle_in_transaction_session_timeout', $1, true) END, "
-            "pg_catalog.set_config('lock_timeout', '0', true), "
-            "CASE WHEN pg_catalog.current_setting('transaction_timeout', true) IS NOT NULL "
-            "THEN pg_catalog.set_config('transaction_timeout', '0', true) END, "
-            "CASE WHEN pg_catalog.current_setting('plan_cache_mode', true) IS NOT NULL "
-            "AND pg_catalog.current_setting('citus.shard_count', true) IS NULL "
-            "THEN pg_catalog.set_config('plan_cache_mode', $3, true) END, "
-            "CASE WHEN $2 OPERATOR(pg_catalog.=) 'off' OR pg_catalog.current_setting('synchronous_commit', "
-            "true) OPERATOR(pg_catalog.<>) 'remote_apply' THEN pg_catalog.set_config('synchronous_commit', $2, true) END, "
-            "pg_catalog.set_config('client_min_messages', 'warning', true), "
-            "CASE WHEN pg_catalog.strpos(pg_catalog.current_setting('search_path', true), 'pg_catalog') "
-            "OPERATOR(pg_catalog.>) 0 "
-            "THEN pg_catalog.set_config('search_path', pg_catalog.concat('pg_catalog, ', "
-            "pg_catalog.current_setting('search_path', true)), true) END")
+        query("SELECT pg_catalog.set_config('statement_timeout', $1, true), "
+              "CASE WHEN pg_catalog.current_setting('idle_in_transaction_session_timeout', true) IS NOT NULL "
+              "THEN pg_catalog.set_config('idle_in_transaction_session_timeout', $1, true) END, "
+              "pg_catalog.set_config('lock_timeout', '0', true), "
+              "CASE WHEN pg_catalog.current_setting('transaction_timeout', true) IS NOT NULL "
+              "THEN pg_catalog.set_config('transaction_timeout', '0', true) END, "
+              "CASE WHEN pg_catalog.current_setting('plan_cache_mode', true) IS NOT NULL "
+              "AND pg_catalog.current_setting('citus.shard_count', true) IS NULL "
+              "THEN pg_catalog.set_config('plan_cache_mode', $3, true) END, "
+              "CASE WHEN $2 OPERATOR(pg_catalog.=) 'off' OR pg_catalog.current_setting('synchronous_commit', "
+              "true) OPERATOR(pg_catalog.<>) 'remote_apply' THEN pg_catalog.set_config('synchronous_commit', "
+              "$2, true) END, "
+              "pg_catalog.set_config('client_min_messages', 'warning', true), "
+              "CASE WHEN pg_catalog.strpos(pg_catalog.current_setting('search_path', true), 'pg_catalog') "
+              "OPERATOR(pg_catalog.>) 0 "
+              "THEN pg_catalog.set_config('search_path', pg_catalog.concat('pg_catalog, ', "
+              "pg_catalog.current_setting('search_path', true)), true) END")
             .add(std::to_string(settings.statement_timeout.count()))
             .add(std::string_view(settings.synchronous_commit))
             .add(std::string_view(settings.plan_cache_mode)));
