@@ -342,3 +342,21 @@ TEST_CASE("TLS is what sslmode says")
                    errc::unavailable);
     CHECK(says(message, "certificate"));
 }
+
+TEST_CASE("verify() reports an agent of PostgreSQL whose record has vanished")
+{
+    if (!test::postgres_for_tests())
+        return;
+    const auto conninfo = *test::postgres_for_tests();
+    const test::leased_schema schema(conninfo, 0);
+    postgres_store store(conninfo, postgres_options().with_schema(schema.name()));
+    store.save(checkpoint("lost"));
+    store.save(checkpoint("kept"));
+    store.save(checkpoint("erased"));
+    store.erase_agent("erased");
+    CHECK(store.verify().ok());
+    test::server_connection(conninfo).run("DELETE FROM " + schema.name() + ".agents WHERE agent_id = 'lost'");
+    const auto report = store.verify();
+    REQUIRE(report.damages().size() == 1);
+    CHECK(report.damages().front().what.find("'lost'") != std::string::npos);
+}

@@ -434,3 +434,19 @@ TEST_CASE("a damaged step keeps every checkpoint of its scope from retention, in
     shared.damage("UPDATE steps SET checkpoint = '2'");
     CHECK(shared.store.prune("agent", retention().keep_last(1), dry_run::no).count() == 0);
 }
+
+TEST_CASE("verify() reports an agent whose record has vanished")
+{
+    const test::temporary_folder folder;
+    const auto file = folder.path() / "agents.db";
+    sqlite_store store(file);
+    store.save(checkpoint("lost"));
+    store.save(checkpoint("kept"));
+    store.save(checkpoint("erased"));
+    store.erase_agent("erased");
+    CHECK(store.verify().ok());
+    test::other_connection(file).run("DELETE FROM agents WHERE id = 'lost'");
+    const auto report = store.verify();
+    REQUIRE(report.damages().size() == 1);
+    CHECK(report.damages().front().what.find("record of the agent") != std::string::npos);
+}

@@ -1,6 +1,7 @@
 //! What each question and each write is in SQL.
 #include "postgres_tables.hpp"
 
+#include "../../values/text.hpp"
 #include "row_columns.hpp"
 
 #include <algorithm>
@@ -100,6 +101,18 @@ void postgres_tables::put_agent(const agent_row& row)
                            .add_flag(row.has_garbage)
                            .add_bytes(row.check));
     agents_[id_of(row.number)] = row;
+}
+
+std::vector<std::string> postgres_tables::check_structure()
+{
+    const auto lost =
+        ask(query("SELECT DISTINCT agent_id FROM waymark.scopes s WHERE NOT EXISTS (SELECT 1 FROM "
+                  "waymark.agents a WHERE a.agent_id = s.agent_id AND a.number = s.agent) LIMIT 20"));
+    std::vector<std::string> complaints;
+    for (int i = 0; i < lost.size(); ++i)
+        complaints.push_back("the record of agent " + detail::quoted(lost.text(i, 0)) +
+                             " is missing; restore a backup");
+    return complaints;
 }
 
 erased_agent postgres_tables::erase_agent(const agent_row& row)

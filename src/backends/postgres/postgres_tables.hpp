@@ -112,7 +112,7 @@ public:
 
     storage::totals count_all() override;
     std::uint64_t estimate_content() override;
-    std::vector<std::string> check_structure() override { return {}; }
+    std::vector<std::string> check_structure() override;
 
 private:
     using in_agent = std::pair<std::int64_t, std::string>;

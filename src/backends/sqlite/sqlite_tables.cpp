@@ -667,6 +667,12 @@ std::vector<std::string> sqlite_tables::check_structure()
     while (found.step())
         if (auto line = found.text(0); line != "ok")
             complaints.push_back("SQLite: " + line);
+    auto lost =
+        db_.use("SELECT scope FROM scopes WHERE agent NOT IN (SELECT number FROM agents WHERE id IS NOT "
+                "NULL) LIMIT 20");
+    while (lost.step())
+        complaints.push_back("the record of the agent of a scope " + detail::quoted(lost.text(0)) +
+                             " is missing; restore a backup");
     return complaints;
 }
 
