@@ -67,7 +67,7 @@ TEST_CASE("a save locks the partitions of its agent, and not all of them")
     for (const bool prepared : {false, true}) {
         CAPTURE(prepared);
         std::vector<std::int64_t> locked;
-        for (const std::size_t partitions : {0, 16}) {
+        for (const std::size_t partitions : {0U, 16U}) {
             const test::leased_schema schema(conninfo, partitions);
             lock_counter locks(conninfo, schema.name());
             // The tables are there: nobody says how they were made.
