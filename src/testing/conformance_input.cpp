@@ -216,12 +216,16 @@ void large_values_come_back(const backend_under_test& backend)
     conversation chat;
     chat.push(message::user(std::string(5'000'000, 'm')));
     json::object files;
-    for (int i = 0; i < 400; ++i)
+    for (int i = 0; i < 1'000; ++i)
         files["file-" + std::to_string(i)] = std::string(2'000, static_cast<char>('a' + i % 26));
     const auto large = checkpoint("agent", chat, 1).with_state({{"files", files}});
     store->save(large);
+    const auto call = step("agent", "", "call").with_result(std::string(1'000'000, 'r'));
+    const step_request request(call);
+    store->put_steps(std::span(&request, 1)).at(0).value_or_throw();
     store = backend.reopen(std::move(store));
     WAYMARK_EXPECT(store->load_latest("agent") == large);
+    WAYMARK_EXPECT(store->load_steps(step_query("agent")) == std::vector{call});
 }
 
 } // namespace

@@ -91,6 +91,9 @@ void before_is_resolved_to_a_sequence(const backend_under_test& backend)
     auto store = five_checkpoints(backend);
     WAYMARK_EXPECT(ids(store->list(query("agent").scope("").before("c2"))) == (id_list{"c1", "c0"}));
     WAYMARK_EXPECT(ids(store->list(query("agent").before("c1").oldest_first())) == (id_list{"c0"}));
+    const query early = query("agent").scope("").before("c4").limit(2);
+    WAYMARK_EXPECT(ids(store->list(early)) == (id_list{"c3", "c2"}));
+    WAYMARK_EXPECT(ids(store->list(query(early).oldest_first())) == (id_list{"c0", "c1"}));
     store->save(checkpoint_of("agent", "by an old clock").with_created_at(at(-1)));
     WAYMARK_EXPECT(store->list(query("agent").scope("").before("by an old clock")).size() == 5);
     // An unknown id must not look like the end of the history.
@@ -171,10 +174,18 @@ void pages_follow_each_other(const backend_under_test& backend)
 void load_all_and_count_agree_with_list(const backend_under_test& backend)
 {
     auto store = five_checkpoints(backend);
-    const std::vector<query> queries = {query::all_agents(),          query("agent"),
-                                        query("agent").named("odd"),  query("agent").since(at(1)).limit(2),
-                                        query("agent").before("c3"),  query::all_agents().metadata("i", 3),
-                                        query("other").oldest_first()};
+    const cursor place(store->list(query("agent").scope("").named("odd").limit(1)).at(0)); // "c3"
+    const std::vector<query> queries = {query::all_agents(),
+                                        query("agent"),
+                                        query("agent").named("odd"),
+                                        query("agent").since(at(1)).limit(2),
+                                        query("agent").before("c3"),
+                                        query("agent").before("c3").oldest_first().limit(2),
+                                        query::all_agents().metadata("i", 3),
+                                        query("other").oldest_first(),
+                                        query("agent").after(place),
+                                        query("agent").after(place).limit(2),
+                                        query::all_agents().after(place).oldest_first()};
     for (const auto& which : queries) {
         const auto headers = store->list(which);
         const auto whole = store->load_all(which);
@@ -202,31 +213,59 @@ void agents_are_listed_in_order(const backend_under_test& backend)
     WAYMARK_EXPECT(store->list_agents("aa") == (id_list{"b", "é"}));
 }
 
+//! Most of one agent, and more agents than a list of them has unless told.
 void ten_thousand_checkpoints(const backend_under_test& backend)
 {
+    constexpr int own = 8'950;
+    constexpr int others = 1'050;
     auto store = backend.make_empty();
     conversation chat;
     std::vector<save_request> batch;
-    for (int i = 0; i < 10'000; ++i) {
+    for (int i = 0; i < own + others; ++i) {
         if (i % 100 == 0)
             chat.push(message::user("turn " + std::to_string(i)));
-        batch.push_back({checkpoint("agent", chat, i).with_id("c" + std::to_string(i))});
+        if (i < own)
+            batch.push_back({checkpoint("agent", chat, i).with_id("c" + std::to_string(i))});
+        else
+            batch.push_back({checkpoint("other-" + std::to_string(i)).with_id("o")});
         if (batch.size() == 500) {
             for (const auto& outcome : store->save(batch))
                 WAYMARK_EXPECT(!outcome.code());
             batch.clear();
         }
     }
+    std::vector<step_request> steps;
+    for (int i = 0; i < 150; ++i)
+        steps.push_back({step("agent", "", "call-" + std::to_string(1'000 + i)).with_result(i)});
+    for (const auto& outcome : store->put_steps(steps))
+        WAYMARK_EXPECT(!outcome.code());
     store = backend.reopen(std::move(store));
-    WAYMARK_EXPECT(store->count(query("agent")) == 10'000);
+    WAYMARK_EXPECT(store->count(query::all_agents()) == own + others);
+    WAYMARK_EXPECT(store->count(query("agent")) == own);
     const auto page = store->list(query("agent").limit(3));
-    WAYMARK_EXPECT(ids(page) == (id_list{"c9999", "c9998", "c9997"}));
-    WAYMARK_EXPECT(store->load_latest("agent").value().conversation().size() == 100);
+    WAYMARK_EXPECT(ids(page) == (id_list{"c8949", "c8948", "c8947"}));
+    const auto listed = store->list(query("agent").oldest_first());
+    WAYMARK_EXPECT(listed.size() == own);
+    for (std::size_t i = 0; i < listed.size(); ++i)
+        WAYMARK_EXPECT(listed[i].id() == "c" + std::to_string(i));
+    const auto loaded = store->load_all(query("agent").before("c1200"));
+    WAYMARK_EXPECT(loaded.size() == 1'200);
+    for (std::size_t i = 0; i < loaded.size(); ++i)
+        WAYMARK_EXPECT(loaded[i].id() == "c" + std::to_string(1'199 - i) &&
+                       loaded[i].conversation().size() == (1'199 - i) / 100 + 1);
+    const auto agents = store->list_agents("", 5'000);
+    WAYMARK_EXPECT(agents.size() == others + 1);
+    WAYMARK_EXPECT(store->list_agents() == id_list(agents.begin(), agents.begin() + 1'000));
+    const auto found = store->load_steps(step_query("agent"));
+    WAYMARK_EXPECT(found.size() == steps.size());
+    for (std::size_t i = 0; i < found.size(); ++i)
+        WAYMARK_EXPECT(found[i] == steps[i].step());
+    WAYMARK_EXPECT(store->load_latest("agent").value().conversation().size() == 90);
     WAYMARK_EXPECT(store->load("agent", "", "c5000").value().conversation().size() == 51);
     WAYMARK_EXPECT(ids(store->list(query("agent").before("c2"))) == (id_list{"c1", "c0"}));
-    WAYMARK_EXPECT(store->prune("agent", retention{}.keep_last(10), dry_run::no).count() == 9'990);
+    WAYMARK_EXPECT(store->prune("agent", retention{}.keep_last(10), dry_run::no).count() == own - 10);
     WAYMARK_EXPECT(store->count(query("agent")) == 10);
-    WAYMARK_EXPECT(store->load_latest("agent").value().conversation().size() == 100);
+    WAYMARK_EXPECT(store->load_latest("agent").value().conversation().size() == 90);
     WAYMARK_EXPECT(store->verify().ok());
 }
 
@@ -243,6 +282,8 @@ void load_some_agrees_with_load(const backend_under_test& backend)
     keys.insert(keys.begin() + 2, {"one", "", "nothing"});
     keys.insert(keys.begin() + 5, {"nobody", "", "1"});
     keys.push_back(keys.front());
+    keys.insert(keys.begin(), keys.front()); // twice, side by side
+    keys.insert(keys.begin() + 3, keys[3]);  // and so is one that is absent
     store = backend.reopen(std::move(store));
 
     // In one page or in many, with or without what came before.
@@ -264,6 +305,11 @@ void load_some_agrees_with_load(const backend_under_test& backend)
         }
     }
     WAYMARK_EXPECT(store->load_some({}, {}, 1'000).empty());
+    // However little is asked for, there is a first one.
+    const auto smallest = store->load_some(keys, {}, 0);
+    WAYMARK_EXPECT(!smallest.empty() && smallest.at(0).value_or_throw() == store->load("one", "", "1"));
+    const checkpoint_key bad("one", "", "");
+    WAYMARK_EXPECT_ERROR(errc::invalid_argument, store->load_some(std::span(&bad, 1), {}, 1'000));
 }
 
 } // namespace

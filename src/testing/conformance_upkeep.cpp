@@ -114,8 +114,10 @@ void prune_keeps_the_newest_and_the_head(const backend_under_test& backend)
     WAYMARK_EXPECT(removed_by(dry) == (id_list{"0", "1", "2"}));
     WAYMARK_EXPECT(dry.bytes() > 0);
     WAYMARK_EXPECT(store->count(query("agent")) == 6);
+    const auto before = store->stats("agent").bytes;
     const auto real = store->prune("agent", retention{}.keep_last(2), dry_run::no);
     WAYMARK_EXPECT(removed_by(real) == removed_by(dry) && real.bytes() == dry.bytes());
+    WAYMARK_EXPECT(before - store->stats("agent").bytes == real.bytes());
     WAYMARK_EXPECT(left_in(*store) == (id_list{"3", "4"}));
     WAYMARK_EXPECT(left_in(*store, "sub") == id_list{"s0"}); // a scope has a head of its own
     store->prune("agent", retention{}.keep_last(0), dry_run::no);
@@ -139,8 +141,10 @@ void prune_by_age_and_bytes(const backend_under_test& backend)
     WAYMARK_EXPECT(left_in(*store) == id_list{"3"});
 
     store = numbered(backend, 4);
-    const auto headers = store->list(query("agent"));
-    const auto newest_two = headers.at(0).stored_bytes() + headers.at(1).stored_bytes();
+    const auto newest_two =
+        store->stats("agent").bytes - store->prune("agent", retention{}.keep_last(2), dry_run::yes).bytes();
+    WAYMARK_EXPECT(removed_by(store->prune("agent", retention{}.max_bytes(newest_two - 1), dry_run::yes)) ==
+                   (id_list{"0", "1", "2"}));
     store->prune("agent", retention{}.max_bytes(newest_two), dry_run::no);
     WAYMARK_EXPECT(left_in(*store) == (id_list{"2", "3"}));
     store->prune("agent", retention{}.max_bytes(0), dry_run::no);
@@ -239,12 +243,15 @@ void a_step_is_begun_once(const backend_under_test& backend)
     put(*store, begun, true);
     put(*store, begun, true); // a retry
     // Someone else who begins it in the same microsecond.
-    WAYMARK_EXPECT_ERROR(errc::conflict,
-                         put(*store, step("agent", "", "call").with_started_at(begun.started_at()), true));
+    const auto details = WAYMARK_EXPECT_ERROR(
+        errc::conflict, put(*store, step("agent", "", "call").with_started_at(begun.started_at()), true));
+    WAYMARK_EXPECT(details.find("call") != std::string::npos); // the details name it
     WAYMARK_EXPECT(store->load_steps(step_query("agent")) == std::vector{begun});
     WAYMARK_EXPECT_ERROR(errc::conflict,
                          put(*store, step("agent", "", "call").with_started_at(timestamp(9us)), true));
-    WAYMARK_EXPECT_ERROR(errc::not_found, put(*store, step("agent", "", "lost").with_checkpoint("ghost")));
+    const auto lost = WAYMARK_EXPECT_ERROR(errc::not_found,
+                                           put(*store, step("agent", "", "lost").with_checkpoint("ghost")));
+    WAYMARK_EXPECT(lost.find("lost") != std::string::npos && lost.find("ghost") != std::string::npos);
     const std::vector<step_request> batch = {
         {step("agent", "", "call").with_started_at(timestamp(9us)), true}, {step("agent", "", "next"), true}};
     const auto outcomes = store->put_steps(batch);
@@ -321,7 +328,8 @@ void a_step_is_replaced_while_it_is_the_same_attempt(const backend_under_test& b
     const auto ended = step(begun).with_result("done");
     WAYMARK_EXPECT_ERROR(errc::not_found, replace(ended, begun.attempt()));
     put(*store, begun, true);
-    WAYMARK_EXPECT_ERROR(errc::conflict, replace(ended, "another"));
+    const auto details = WAYMARK_EXPECT_ERROR(errc::conflict, replace(ended, "another"));
+    WAYMARK_EXPECT(details.find("call") != std::string::npos); // the details name it
     WAYMARK_EXPECT(found() == std::vector{begun});
     const auto repeated = step("agent", "", "call").with_checkpoint("0");
     replace(repeated, begun.attempt());
@@ -386,9 +394,22 @@ void verify_reports_and_stats_count(const backend_under_test& backend)
     WAYMARK_EXPECT(calls > 0 && last.checked == last.total);
     const auto stats = store->stats();
     WAYMARK_EXPECT(stats.agents == 1 && stats.checkpoints == 5 && stats.steps == 0 && stats.bytes > 0);
+    put(*store, step("agent", "", "call")); // before any checkpoint is named
+    put(*store, step("agent", "only steps", "call"));
+    put(*store, step("someone", "", "call")); // an agent without a checkpoint
     store->compact();
-    WAYMARK_EXPECT(store->count(query("agent")) == 5);
+    WAYMARK_EXPECT(store->count(query("agent")) == 5 && store->stats().steps == 3);
+    WAYMARK_EXPECT(store->load_steps(step_query("agent")).size() == 2);
+    WAYMARK_EXPECT(store->load_steps(step_query("someone")).size() == 1);
     WAYMARK_EXPECT(store->write_lanes() >= 1);
+}
+
+void nothing_is_unknown_of_a_healthy_store(const backend_under_test& backend)
+{
+    auto store = numbered(backend, 1);
+    store->await_outcome("agent");
+    store->await_outcome("nobody");
+    WAYMARK_EXPECT(left_in(*store) == id_list{"0"} && store->list_agents() == id_list{"agent"});
 }
 
 } // namespace
@@ -415,6 +436,7 @@ std::vector<conformance_case> upkeep_cases()
         {"a restored step needs no checkpoint", a_restored_step_needs_no_checkpoint},
         {"stats of an agent count its own", stats_of_an_agent_count_its_own},
         {"verify reports and stats count", verify_reports_and_stats_count},
+        {"on a healthy store there is no outcome to wait for", nothing_is_unknown_of_a_healthy_store},
     };
 }
 

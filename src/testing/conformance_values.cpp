@@ -161,6 +161,91 @@ void a_sign_alone_is_a_change(const backend_under_test& backend)
     WAYMARK_EXPECT(put(-0.0) == json::serialize(json::value(-0.0)));
 }
 
+//! The checkpoint changed in one way each. No two of the results are equal.
+std::vector<checkpoint> changed_in_one_way(const checkpoint& from)
+{
+    const auto with_metadata = [&](std::initializer_list<std::pair<const char*, json::value>> members) {
+        auto to = checkpoint(from.agent_id(), from.conversation(), from.iteration())
+                      .with_id(from.id())
+                      .with_state(from.state())
+                      .with_created_at(from.created_at());
+        for (const auto& [key, value] : members)
+            to.with_metadata(key, value);
+        return to;
+    };
+    const auto with_message = [&](const message& last) {
+        auto chat = from.conversation();
+        chat.truncate(chat.size() - 1);
+        chat.push(last);
+        return checkpoint(from).with_conversation(chat);
+    };
+    auto other_budget = conversation(from.conversation().max_tokens() + 1);
+    for (const auto& each : from.conversation())
+        other_budget.push(each);
+    const auto said = from.conversation()[from.conversation().size() - 1];
+    return {
+        checkpoint(from).with_name("named"),
+        checkpoint(from).with_parent("parent"),
+        checkpoint(from).with_iteration(from.iteration() + 1),
+        checkpoint(from).with_created_at(from.created_at() + 1us),
+        checkpoint(from).with_state({{"b", 1}, {"a", 2}}), // another order
+        checkpoint(from).with_state({{"a", 2.0}, {"b", 1}}),
+        checkpoint(from).with_state({{"a", 2}}),
+        with_metadata({{"b", 1}, {"a", 2}}),
+        with_metadata({{"a", 2.0}, {"b", 1}}),
+        with_metadata({{"a", 2}}),
+        checkpoint(from).with_conversation(other_budget),
+        checkpoint(from).with_conversation(conversation(from.conversation()).with_extra("x", 1)),
+        with_message(message(said).with_extra("x", 1)),
+        with_message(message(said).with_timestamp(said.timestamp() + 1us)),
+        with_message(message(said).with_id("another")),
+    };
+}
+
+void any_change_is_a_change(const backend_under_test& backend)
+{
+    auto store = backend.make_empty();
+    conversation chat(7);
+    chat.push(message::user("u"));
+    chat.push(message::assistant("a"));
+    const auto base = checkpoint("agent", chat)
+                          .with_id("id")
+                          .with_state({{"a", 2}, {"b", 1}})
+                          .with_metadata("a", 2)
+                          .with_metadata("b", 1);
+    // All in a scope of their own, so that each replaces what the change is measured by.
+    std::vector<save_request> originals, created, replacements;
+    for (const auto& each : changed_in_one_way(base)) {
+        const auto scope = "scope-" + std::to_string(originals.size());
+        originals.emplace_back(checkpoint(base).with_scope(scope));
+        created.emplace_back(checkpoint(each).with_scope(scope), save_options().create_only());
+        replacements.emplace_back(checkpoint(each).with_scope(scope));
+    }
+    store->save(originals);
+    for (const auto& outcome : store->save(created))
+        WAYMARK_EXPECT(outcome.code() == errc::conflict);
+    store->save(replacements);
+    store = backend.reopen(std::move(store));
+    for (const auto& request : replacements) {
+        const auto& wanted = request.checkpoint();
+        const auto loaded = written(store->load("agent", wanted.scope(), "id"));
+        if (loaded != written(wanted))
+            fail(__FILE__, __LINE__, "replaced by: " + written(wanted) + "\nloaded:      " + loaded);
+        const auto header = store->list(query("agent").scope(wanted.scope())).at(0);
+        WAYMARK_EXPECT(header.parent_id() == wanted.parent_id() && header.name() == wanted.name());
+        WAYMARK_EXPECT(json::serialize(header.metadata()) == json::serialize(wanted.metadata()));
+    }
+
+    const auto begun = step("agent", "", "call");
+    for (const auto& result : {json::value{{"a", 2}, {"b", 1}}, json::value{{"b", 1}, {"a", 2}},
+                               json::value{{"b", 1.0}, {"a", 2}}}) {
+        const step_request request(step(begun).with_result(result));
+        store->put_steps(std::span(&request, 1)).at(0).value_or_throw();
+        WAYMARK_EXPECT(json::serialize(store->load_steps(step_query("agent")).at(0).result().value()) ==
+                       json::serialize(result));
+    }
+}
+
 void texts_come_back(const backend_under_test& backend)
 {
     std::vector<checkpoint> saved;
@@ -261,6 +346,7 @@ std::vector<conformance_case> value_cases()
     return {
         {"numbers come back to the last bit", numbers_come_back},
         {"a sign alone is a change", a_sign_alone_is_a_change},
+        {"a parent, an order or a type alone is a change", any_change_is_a_change},
         {"texts come back to the last byte", texts_come_back},
         {"the order of members comes back, and what is empty", order_and_emptiness_come_back},
         {"times come back to the microsecond", times_come_back},

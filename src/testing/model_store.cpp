@@ -340,13 +340,13 @@ private:
         if (existing != steps.end() && existing->value == wanted)
             return;
         if (existing != steps.end() && request.is_create_only())
-            throw error(errc::conflict, "begun before");
+            throw error(errc::conflict, "step '" + wanted.key() + "' was begun before");
         if (request.replaced()) {
             if (existing == steps.end() && !request.is_restored())
-                throw error(errc::not_found, "no such step");
+                throw error(errc::not_found, "there is no step '" + wanted.key() + "'");
             if (existing != steps.end() &&
                 (existing->value.done() || existing->value.attempt() != *request.replaced()))
-                throw error(errc::conflict, "done, or another attempt's");
+                throw error(errc::conflict, "step '" + wanted.key() + "' is done, or another attempt's");
         }
         recorded next{wanted};
         if (wanted.checkpoint_id()) {
@@ -356,7 +356,8 @@ private:
             else if (existing != steps.end() && existing->value.checkpoint_id() == wanted.checkpoint_id())
                 next.made_on = existing->made_on;
             else if (!request.is_restored())
-                throw error(errc::not_found, "no such checkpoint");
+                throw error(errc::not_found, "step '" + wanted.key() + "' names checkpoint '" +
+                                                 *wanted.checkpoint_id() + "', which is not there");
         }
         if (existing != steps.end())
             *existing = next;

@@ -218,8 +218,11 @@ std::string two_pages(store& target, const query& wanted)
     return observation::of([&](std::ostream& seen) {
         const auto first = target.list(wanted);
         seen << observation::show(first);
-        if (!first.empty())
-            seen << "\n then" << observation::show(target.list(query(wanted).after(cursor(first.back()))));
+        if (first.empty())
+            return;
+        const auto rest = query(wanted).after(cursor(first.back()));
+        seen << "\n then" << observation::show(target.list(rest)) << observation::show(target.load_all(rest))
+             << target.count(rest);
     });
 }
 

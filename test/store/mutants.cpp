@@ -96,6 +96,10 @@ public:
         return wrong_.erase_step ? wrong_.erase_step(inner(), agent, scope, key, attempt)
                                  : inner().erase_step(agent, scope, key, attempt);
     }
+    void await_outcome(text agent) override
+    {
+        wrong_.await_outcome ? wrong_.await_outcome(inner(), agent) : inner().await_outcome(agent);
+    }
     verify_report verify(const verify_callback& progress) override
     {
         return wrong_.verify ? wrong_.verify(inner(), progress) : inner().verify(progress);

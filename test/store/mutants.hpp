@@ -38,6 +38,7 @@ struct faults {
     std::function<std::vector<step_outcome>(store&, std::span<const step_request>)> put_steps = {};
     std::function<std::vector<step>(store&, const step_query&)> load_steps = {};
     std::function<bool(store&, text, text, text, const std::optional<std::string>&)> erase_step = {};
+    std::function<void(store&, text)> await_outcome = {};
     std::function<verify_report(store&, const verify_callback&)> verify = {};
     std::function<std::uint64_t(store&)> compact = {};
     std::function<store_stats(store&)> stats = {};

@@ -19,6 +19,7 @@ constexpr const char* by_metadata = "metadata selects by typed equality";
 constexpr const char* by_page = "pages follow each other";
 constexpr const char* by_keys = "load_some agrees with load, key by key";
 constexpr const char* agreement = "load_all and count agree with list";
+constexpr const char* by_the_thousand = "ten thousand checkpoints";
 constexpr const char* agents_in_order = "agents are listed in order";
 
 using keys = std::span<const checkpoint_key>;
@@ -265,9 +266,51 @@ std::vector<mutant> pages()
                       });
                   return found;
               }}},
-        {"lists a thousand at most", {"ten thousand checkpoints"}, asking_instead([](const query& asked) {
+        {"lists a thousand at most, and counts so", {by_the_thousand}, asking_instead([](const query& asked) {
              return asked.limit() ? asked : query(asked).limit(1'000);
          })},
+        {"lists a thousand at most",
+         {by_the_thousand},
+         {.list =
+              [](store& inner, const query& asked) {
+                  return inner.list(asked.limit() ? asked : query(asked).limit(1'000));
+              }}},
+        {"loads a hundred at most",
+         {by_the_thousand},
+         {.load_all =
+              [](store& inner, const query& asked) {
+                  return inner.load_all(asked.limit() ? asked : query(asked).limit(100));
+              }}},
+        {"takes the newest before a checkpoint where the oldest were asked for",
+         {by_before},
+         {.list =
+              [](store& inner, const query& asked) {
+                  if (!asked.before() || !asked.is_oldest_first() || !asked.limit())
+                      return inner.list(asked);
+                  auto found = inner.list(only(asked, {.order = false}));
+                  std::reverse(found.begin(), found.end());
+                  return found;
+              }}},
+        {"loads the newest before a checkpoint where the oldest were asked for",
+         {agreement},
+         {.load_all =
+              [](store& inner, const query& asked) {
+                  if (!asked.before() || !asked.is_oldest_first() || !asked.limit())
+                      return inner.load_all(asked);
+                  auto found = inner.load_all(only(asked, {.order = false}));
+                  std::reverse(found.begin(), found.end());
+                  return found;
+              }}},
+        {"loads one behind a cursor",
+         {agreement, the_model},
+         {.load_all =
+              [](store& inner, const query& asked) {
+                  return inner.load_all(asked.after() && asked.limit() != 0 ? query(asked).limit(1) : asked);
+              }}},
+        {"counts without regard to the cursor",
+         {agreement, the_model},
+         {.count = [](store& inner,
+                      const query& asked) { return inner.count(only(asked, {.after = false})); }}},
         {"ignores the cursor", {by_page, the_model}, ignoring({.after = false})},
         {"begins a page with the last one of the page before",
          {by_page, the_model},
@@ -350,6 +393,31 @@ std::vector<mutant> pages()
                   std::erase_if(found, [](const auto& one) { return !one.code() && !one.value(); });
                   return found;
               }}},
+        {"gives no outcome where no bytes are asked for",
+         {by_keys},
+         {.load_some =
+              [](store& inner, keys wanted, loaded earlier, std::size_t about_bytes) {
+                  return about_bytes == 0 ? std::vector<load_outcome>()
+                                          : inner.load_some(wanted, earlier, about_bytes);
+              }}},
+        {"gives one outcome for a key that is asked for twice",
+         {by_keys},
+         {.load_some =
+              [](store& inner, keys wanted, loaded earlier, std::size_t about_bytes) {
+                  std::vector<checkpoint_key> once(wanted.begin(), wanted.end());
+                  once.erase(std::unique(once.begin(), once.end()), once.end());
+                  return inner.load_some(once, earlier, about_bytes);
+              }}},
+        {"takes a key that no store can hold for an absent one",
+         {by_keys},
+         {.load_some =
+              [](store& inner, keys wanted, loaded earlier, std::size_t about_bytes) {
+                  try {
+                      return inner.load_some(wanted, earlier, about_bytes);
+                  } catch (const error&) {
+                      return std::vector<load_outcome>(wanted.size(), absent());
+                  }
+              }}},
         {"gives what was loaded earlier once more",
          {by_keys},
          {.load_some =
@@ -420,6 +488,11 @@ std::vector<mutant> lists()
         {"lists without the number of messages",
          {headers_tell, agreement, the_model},
          listing([](checkpoint_header each) { return std::move(each.with_message_count(0)); })},
+        {"counts the messages in one byte",
+         {"many short messages at once come back"},
+         listing([](checkpoint_header each) {
+             return std::move(each.with_message_count(std::min<std::size_t>(each.message_count(), 255)));
+         })},
         {"lists without stored bytes", {headers_tell}, listing([](checkpoint_header each) {
              return std::move(each.with_stored_bytes(0));
          })},
@@ -458,6 +531,18 @@ std::vector<mutant> lists()
          {agents_in_order},
          {.list_agents = [](store& inner, text after,
                             std::size_t) { return inner.list_agents(after, static_cast<std::size_t>(-1)); }}},
+        {"lists a thousand agents at most",
+         {by_the_thousand},
+         {.list_agents =
+              [](store& inner, text after, std::size_t limit) {
+                  return inner.list_agents(after, std::min<std::size_t>(limit, 1'000));
+              }}},
+        {"lists all agents where a thousand are meant",
+         {by_the_thousand},
+         {.list_agents =
+              [](store& inner, text after, std::size_t limit) {
+                  return inner.list_agents(after, limit == 1'000 ? static_cast<std::size_t>(-1) : limit);
+              }}},
         {"lists agents from the beginning",
          {agents_in_order},
          {.list_agents = [](store& inner, text, std::size_t limit) { return inner.list_agents({}, limit); }}},

@@ -1,5 +1,7 @@
 #include "mutants.hpp"
 
+#include <boost/json/serialize.hpp>
+
 #include <algorithm>
 #include <cctype>
 #include <map>
@@ -11,6 +13,7 @@ namespace waymark::test {
 namespace {
 
 constexpr const char* replaced_in_place = "an existing key is replaced and keeps its sequence and pin";
+constexpr const char* any_change = "a parent, an order or a type alone is a change";
 constexpr const char* created_once = "create_only refuses other content and accepts a retry";
 constexpr const char* head_guarded = "expect_head guards the head and accepts a retry";
 constexpr const char* own_outcomes = "each request of a batch has its own outcome";
@@ -164,9 +167,90 @@ std::vector<mutant> conditions()
     };
 }
 
+//! Takes a checkpoint for the one that is there if both are the same in the eyes of `seen`.
+faults replacing_unless_same(std::function<std::string(const checkpoint&)> seen)
+{
+    return saving_each([seen = std::move(seen)](store& inner, const save_request& request) {
+        const auto existing = existing_of(inner, request);
+        if (existing && seen(*existing) == seen(request.checkpoint()))
+            return save_result(existing->sequence(), 0);
+        return inner.save(request.checkpoint(), request.options());
+    });
+}
+
+std::string as_json(const checkpoint& from)
+{
+    return boost::json::serialize(boost::json::value_from(checkpoint(from).with_sequence(0)));
+}
+
+boost::json::object with_sorted_members(const boost::json::object& from)
+{
+    std::map<std::string, boost::json::value> members;
+    for (const auto& member : from)
+        members.emplace(member.key(), member.value());
+    return {members.begin(), members.end()};
+}
+
+//! 2.0 as 2.
+boost::json::object with_integers(boost::json::object from)
+{
+    for (auto& member : from)
+        if (const auto* number = member.value().if_double(); number != nullptr && *number == 2.0)
+            member.value() = 2;
+    return from;
+}
+
+//! As JSON, with the metadata changed.
+std::string as_json(const checkpoint& from, boost::json::object (*metadata)(const boost::json::object&))
+{
+    auto all = boost::json::value_from(checkpoint(from).with_sequence(0));
+    all.as_object()["metadata"] = metadata(from.metadata());
+    return boost::json::serialize(all);
+}
+
 std::vector<mutant> replacements()
 {
     return {
+        {"does not notice another parent", {any_change}, replacing_unless_same([](const checkpoint& from) {
+             return as_json(checkpoint(from).with_parent(std::nullopt));
+         })},
+        {"does not notice another name", {any_change}, replacing_unless_same([](const checkpoint& from) {
+             return as_json(checkpoint(from).with_name(""));
+         })},
+        {"does not notice another iteration", {any_change}, replacing_unless_same([](const checkpoint& from) {
+             return as_json(checkpoint(from).with_iteration(0));
+         })},
+        {"does not notice another time", {any_change}, replacing_unless_same([](const checkpoint& from) {
+             return as_json(checkpoint(from).with_created_at(timestamp()));
+         })},
+        {"does not notice another order of the metadata",
+         {any_change},
+         replacing_unless_same([](const checkpoint& from) { return as_json(from, with_sorted_members); })},
+        {"does not notice another type of a number in the metadata",
+         {any_change},
+         replacing_unless_same([](const checkpoint& from) {
+             return as_json(from,
+                            [](const boost::json::object& metadata) { return with_integers(metadata); });
+         })},
+        {"does not notice another order of the state",
+         {any_change},
+         replacing_unless_same([](const checkpoint& from) {
+             return as_json(checkpoint(from).with_state(with_sorted_members(from.state())));
+         })},
+        {"does not notice another type of a number in the state",
+         {any_change},
+         replacing_unless_same([](const checkpoint& from) {
+             return as_json(checkpoint(from).with_state(with_integers(from.state())));
+         })},
+        {"does not notice another budget of the conversation",
+         {any_change},
+         replacing_unless_same([](const checkpoint& from) {
+             conversation chat(1);
+             chat.with_extra(from.conversation().extra());
+             for (const auto& each : from.conversation())
+                 chat.push(each);
+             return as_json(checkpoint(from).with_conversation(std::move(chat)));
+         })},
         {"keeps the old content of a key that exists",
          {replaced_in_place, the_model},
          saving_each([](store& inner, const save_request& request) {
@@ -394,6 +478,24 @@ std::vector<mutant> loads()
                   auto found = inner.load(agent, scope, id);
                   if (!found)
                       throw error(errc::not_found, "no such checkpoint");
+                  return found;
+              }}},
+        {"finds an id without its sequence",
+         {"what was saved is loaded, every field of it"},
+         {.load_by_id =
+              [](store& inner, text id) {
+                  auto found = inner.load(id);
+                  if (found)
+                      found->with_sequence(0);
+                  return found;
+              }}},
+        {"loads the latest without its sequence",
+         {"what was saved is loaded, every field of it", latest_by_sequence},
+         {.load_latest =
+              [](store& inner, text agent, text scope) {
+                  auto found = inner.load_latest(agent, scope);
+                  if (found)
+                      found->with_sequence(0);
                   return found;
               }}},
         {"loads without a sequence",

@@ -13,6 +13,8 @@ constexpr const char* step_erased = "a step can be erased";
 constexpr const char* same_attempt = "a step is replaced while it is the same attempt";
 constexpr const char* restored = "a restored step needs no checkpoint";
 constexpr const char* results = "results of steps come back, whatever they are";
+constexpr const char* by_the_thousand_steps = "ten thousand checkpoints";
+constexpr const char* any_change_of_a_step = "a parent, an order or a type alone is a change";
 constexpr const char* microseconds = "times come back to the microsecond";
 
 //! The step without its result.
@@ -133,6 +135,25 @@ std::vector<mutant> records()
              std::reverse(found.begin(), found.end());
              return found;
          })},
+        {"finds a hundred steps at most",
+         {by_the_thousand_steps},
+         finding([](store& inner, const step_query& asked) {
+             auto found = inner.load_steps(asked);
+             found.erase(found.begin() +
+                             static_cast<std::ptrdiff_t>(std::min<std::size_t>(found.size(), 100)),
+                         found.end());
+             return found;
+         })},
+        {"takes results that Boost.JSON calls equal for the same",
+         {any_change_of_a_step},
+         recording_each([](store& inner, const step_request& request) {
+             const auto existing = find_step(inner, request.step());
+             const bool is_equal = existing && existing->done() && request.step().done() &&
+                                   existing->attempt() == request.step().attempt() &&
+                                   *existing->result() == *request.step().result();
+             if (!is_equal)
+                 put_one(inner, request);
+         })},
         {"finds the steps of the default scope only",
          {recorded, the_model},
          finding([](store& inner, const step_query& asked) {
@@ -144,6 +165,15 @@ std::vector<mutant> records()
 std::vector<mutant> conditions_of_steps()
 {
     return {
+        {"does not say which step is taken, done or not there",
+         {begun_once, same_attempt},
+         recording_each([](store& inner, const step_request& request) {
+             try {
+                 put_one(inner, request);
+             } catch (const error& failure) {
+                 throw error(failure.code(), "");
+             }
+         })},
         {"begins a step twice",
          {begun_once, the_model},
          recording_each([](store& inner, const step_request& request) {

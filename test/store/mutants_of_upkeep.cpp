@@ -371,6 +371,24 @@ std::vector<mutant> prunings()
          pruning_by([](const retention& from) {
              return from.max_age() ? without_scope(from).max_age(std::chrono::microseconds::max()) : from;
          })},
+        {"keeps 200 bytes too many", {pruned_by_size}, pruning_by([](const retention& from) {
+             return from.max_bytes() ? retention(from).max_bytes(*from.max_bytes() + 200) : from;
+         })},
+        {"keeps a byte too many", {pruned_by_size}, pruning_by([](const retention& from) {
+             return from.max_bytes() ? retention(from).max_bytes(*from.max_bytes() + 1) : from;
+         })},
+        {"keeps a byte too few", {pruned_by_size}, pruning_by([](const retention& from) {
+             return from.max_bytes()
+                        ? retention(from).max_bytes(std::max<std::uint64_t>(*from.max_bytes(), 1) - 1)
+                        : from;
+         })},
+        {"says one byte too many of what became free",
+         {pruned},
+         {.prune =
+              [](store& inner, text agent, const retention& policies, dry_run dry) {
+                  const auto result = inner.prune(agent, policies, dry);
+                  return prune_result(result.removed(), result.bytes() + 1);
+              }}},
         {"ignores the greatest size", {pruned_by_size}, pruning_by([](const retention& from) {
              return from.max_bytes() ? without_scope(from).max_bytes(~std::uint64_t{0}) : from;
          })},
@@ -507,6 +525,29 @@ std::vector<mutant> statistics()
                       inner.prune(agent, retention().keep_last(1), dry_run::no);
                   return inner.compact();
               }}},
+        {"removes steps without a checkpoint when it compacts",
+         {counted},
+         {.compact =
+              [](store& inner) {
+                  for (const auto& agent : inner.list_agents())
+                      for (const auto& each : inner.load_steps(step_query(agent)))
+                          if (!each.checkpoint_id())
+                              inner.erase_step(agent, each.scope(), each.key());
+                  return inner.compact();
+              }}},
+        {"removes the steps of scopes without a checkpoint when it compacts",
+         {counted},
+         {.compact =
+              [](store& inner) {
+                  for (const auto& agent : inner.list_agents())
+                      for (const auto& each : inner.load_steps(step_query(agent)))
+                          if (!inner.load_latest(agent, each.scope()))
+                              inner.erase_step(agent, each.scope(), each.key());
+                  return inner.compact();
+              }}},
+        {"never knows what became of a call",
+         {"on a healthy store there is no outcome to wait for"},
+         {.await_outcome = [](store&, text) { throw error(errc::busy, "it is still unknown; try again"); }}},
         {"has no lane for writes", {counted}, {.write_lanes = [](const store&) { return std::size_t{0}; }}},
         {"counts agents that are gone",
          {agent_erased, counted, the_model},

@@ -342,6 +342,23 @@ std::vector<mutant> losers_of_bits()
              validate(from, limits().with_max_depth(32));
              return from;
          })},
+        {"cuts conversations after 5,000 messages",
+         {"many short messages at once come back"},
+         saving_instead([](const checkpoint& from) {
+             auto chat = from.conversation();
+             chat.truncate(std::min<std::size_t>(chat.size(), 5'000));
+             return checkpoint(from).with_conversation(std::move(chat));
+         })},
+        {"loses a state beyond a megabyte",
+         {"large values come back"},
+         saving_instead([](const checkpoint& from) {
+             return from.state_bytes() > (1 << 20) ? checkpoint(from).with_state({}) : from;
+         })},
+        {"loses results of steps beyond 100 kilobytes",
+         {"large values come back"},
+         recording_instead([](const step& from) {
+             return from.bytes() > 100'000 ? step(from).with_result(nullptr) : from;
+         })},
         {"refuses messages beyond a megabyte",
          {"large values come back"},
          saving_instead([](const checkpoint& from) {
