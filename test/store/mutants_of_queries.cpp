@@ -25,6 +25,17 @@ constexpr const char* agents_in_order = "agents are listed in order";
 using keys = std::span<const checkpoint_key>;
 using loaded = std::span<const checkpoint>;
 
+//! Loads all, each with a change.
+faults loading_all_with(void (*change)(checkpoint&))
+{
+    return {.load_all = [change](store& inner, const query& asked) {
+        auto found = inner.load_all(asked);
+        for (auto& each : found)
+            change(each);
+        return found;
+    }};
+}
+
 load_outcome absent()
 {
     return std::optional<checkpoint>();
@@ -439,33 +450,15 @@ std::vector<mutant> pages()
                   std::reverse(found.begin(), found.end());
                   return found;
               }}},
-        {"loads all without sequences",
-         {agreement},
-         {.load_all =
-              [](store& inner, const query& asked) {
-                  auto found = inner.load_all(asked);
-                  for (auto& each : found)
-                      each.with_sequence(0);
-                  return found;
-              }}},
-        {"loads all without their messages",
-         {agreement, the_model},
-         {.load_all =
-              [](store& inner, const query& asked) {
-                  auto found = inner.load_all(asked);
-                  for (auto& each : found)
-                      each.with_conversation({});
-                  return found;
-              }}},
-        {"loads all without their state",
-         {agreement, the_model},
-         {.load_all =
-              [](store& inner, const query& asked) {
-                  auto found = inner.load_all(asked);
-                  for (auto& each : found)
-                      each.with_state({});
-                  return found;
-              }}},
+        {"loads all without sequences", {agreement}, loading_all_with([](checkpoint& each) {
+             each.with_sequence(0);
+         })},
+        {"loads all without their messages", {agreement, the_model}, loading_all_with([](checkpoint& each) {
+             each.with_conversation({});
+         })},
+        {"loads all without their state", {agreement, the_model}, loading_all_with([](checkpoint& each) {
+             each.with_state({});
+         })},
         {"counts without regard to the conditions",
          {agreement, by_metadata, the_model},
          {.count =
