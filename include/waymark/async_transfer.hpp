@@ -2,7 +2,6 @@
 #pragma once
 
 #include <waymark/async_store.hpp>
-#include <waymark/detail/session_calls.hpp>
 #include <waymark/transfer.hpp>
 
 #include <filesystem>
@@ -11,26 +10,20 @@
 namespace waymark {
 
 //! Writes one agent or all to a file of JSON Lines, in bounded memory (see `export_lines`). The file appears
-//! when it is whole. Holds one of the store's threads for reading while it runs.
+//! when it is whole. Runs beside everything else.
 //! @par Handler signature
 //! `void(std::error_code, transfer_result)`
 //! @par Errors
 //! those of the store; `errc::io` if the file cannot be written
-template <detail::token_for<transfer_result> Token = detail::default_token>
-auto async_export_lines(async_store& store, std::filesystem::path file, export_options options,
+template <detail::token_for<transfer_result> Token = default_token>
+auto async_export_lines(async_store& from, std::filesystem::path file, export_options options,
                         Token&& token = Token{})
 {
-    return detail::start_call(detail::engine_of(store), store.get_executor(),
-                              detail::export_file_call(std::move(file), std::move(options)), nullptr,
-                              std::forward<Token>(token));
-}
-template <detail::token_for<transfer_result> Token = detail::default_token>
-auto async_export_lines(async_store& store, std::filesystem::path file, export_options options,
-                        diagnostics& details, Token&& token = Token{})
-{
-    return detail::start_call(detail::engine_of(store), store.get_executor(),
-                              detail::export_file_call(std::move(file), std::move(options)), &details,
-                              std::forward<Token>(token));
+    return detail::start_function(
+        from, detail::request::schedule::survey, std::forward<Token>(token),
+        [file = std::move(file), options = std::move(options)](store& backend) {
+            return export_lines(backend, file, options);
+        });
 }
 
 //! Reads a file of JSON Lines, in bounded memory (see `import_lines`). Bad input changes nothing. Saves of
@@ -40,21 +33,15 @@ auto async_export_lines(async_store& store, std::filesystem::path file, export_o
 //! @par Errors
 //! `errc::invalid_argument` that names the line, `errc::unsupported_format`, `errc::conflict` (with
 //! `existing::fail`), `errc::io` if the file cannot be read, those of the store
-template <detail::token_for<transfer_result> Token = detail::default_token>
-auto async_import_lines(async_store& store, std::filesystem::path file, import_options options,
+template <detail::token_for<transfer_result> Token = default_token>
+auto async_import_lines(async_store& into, std::filesystem::path file, import_options options,
                         Token&& token = Token{})
 {
-    return detail::start_call(detail::engine_of(store), store.get_executor(),
-                              detail::import_file_call(std::move(file), std::move(options)), nullptr,
-                              std::forward<Token>(token));
-}
-template <detail::token_for<transfer_result> Token = detail::default_token>
-auto async_import_lines(async_store& store, std::filesystem::path file, import_options options,
-                        diagnostics& details, Token&& token = Token{})
-{
-    return detail::start_call(detail::engine_of(store), store.get_executor(),
-                              detail::import_file_call(std::move(file), std::move(options)), &details,
-                              std::forward<Token>(token));
+    return detail::start_function(
+        into, detail::request::schedule::background, std::forward<Token>(token),
+        [file = std::move(file), options = std::move(options)](store& backend) {
+            return import_lines(backend, file, options);
+        });
 }
 
 } // namespace waymark

@@ -49,6 +49,8 @@ std::string random_id();
 //! stored, by name.
 class checkpoint {
 public:
+    //! Of no agent, without an id: what an operation that failed hands over. No store takes it.
+    checkpoint() = default;
     //! A checkpoint of `agent_id` with a random id, made now.
     explicit checkpoint(std::string agent_id, waymark::conversation conversation = {},
                         std::int64_t iteration = 0);
@@ -157,6 +159,8 @@ void validate_label(std::string_view label, std::string_view what);
 //! A checkpoint without conversation and state: what lists return.
 class checkpoint_header {
 public:
+    //! Of no checkpoint: what an operation that failed hands over.
+    checkpoint_header() = default;
     explicit checkpoint_header(const checkpoint& from);
 
     const std::string& id() const& noexcept { return key_.id(); }

@@ -38,10 +38,6 @@ private:
     const conversation_node* node_ = nullptr;
 };
 
-//! Which store holds a conversation, for the accounting of async_store: see src/values/storage_memory.cpp.
-std::size_t unstored_bytes(const conversation& chat, std::uint64_t place) noexcept;
-void mark_stored(const conversation& chat, std::uint64_t place) noexcept;
-
 } // namespace detail
 
 //! A list of messages with a token budget.
@@ -152,8 +148,6 @@ public:
     friend bool operator==(const conversation& left, const conversation& right) noexcept;
 
 private:
-    friend std::size_t detail::unstored_bytes(const conversation&, std::uint64_t) noexcept;
-    friend void detail::mark_stored(const conversation&, std::uint64_t) noexcept;
     friend struct detail::conversation_access;
 
     detail::conversation_tip tip_;

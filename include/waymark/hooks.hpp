@@ -2,7 +2,7 @@
 #pragma once
 
 #include <waymark/checkpoint.hpp>
-#include <waymark/detail/save_job.hpp>
+#include <waymark/save_receipt.hpp>
 #include <waymark/error.hpp>
 
 #include <chrono>

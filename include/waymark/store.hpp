@@ -59,7 +59,8 @@ public:
     {
     }
 
-    const waymark::checkpoint& checkpoint() const noexcept { return checkpoint_; }
+    const waymark::checkpoint& checkpoint() const& noexcept { return checkpoint_; }
+    waymark::checkpoint checkpoint() && { return std::move(checkpoint_); }
     const save_options& options() const noexcept { return options_; }
 
 private:
@@ -253,7 +254,7 @@ struct store_stats {
 //! docs/writing-a-backend.md shows how to write one.
 class store {
 public:
-    store() = default;
+    store();
     store(const store&) = delete;
     store& operator=(const store&) = delete;
     virtual ~store();
@@ -329,6 +330,12 @@ public:
     //! What it accepts; the default limits unless it says otherwise. `async_store` refuses what is too large
     //! for them before it takes a place in the queue.
     virtual const limits& bounds() const noexcept;
+
+    //! A random number that tells this object from all others. Conversations remember it with what is stored.
+    std::uint64_t identity() const noexcept { return identity_; }
+
+private:
+    const std::uint64_t identity_;
 };
 
 } // namespace waymark

@@ -19,8 +19,10 @@
 #include <waymark/query.hpp>
 #include <waymark/resume.hpp>
 #include <waymark/retention.hpp>
+#include <waymark/save_receipt.hpp>
 #include <waymark/session.hpp>
 #include <waymark/session_options.hpp>
+#include <waymark/session_view.hpp>
 #include <waymark/sqlite_store.hpp>
 #include <waymark/step.hpp>
 #include <waymark/store.hpp>
@@ -28,3 +30,4 @@
 #include <waymark/summary.hpp>
 #include <waymark/transfer.hpp>
 #include <waymark/version.hpp>
+#include <waymark/with_diagnostics.hpp>

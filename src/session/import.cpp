@@ -3,7 +3,7 @@
 #include "../values/text.hpp"
 #include "transfer_lines.hpp"
 
-#include <waymark/detail/session_calls.hpp>
+#include <waymark/detail/session_functions.hpp>
 #include <waymark/transfer.hpp>
 
 #include <boost/json/array.hpp>

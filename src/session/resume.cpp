@@ -1,4 +1,4 @@
-#include <waymark/detail/session_calls.hpp>
+#include <waymark/detail/session_functions.hpp>
 #include <waymark/resume.hpp>
 
 #include <algorithm>

@@ -2,10 +2,12 @@
 #include "../values/timestamp.hpp"
 #include "hook_list.hpp"
 
-#include <waymark/detail/session_calls.hpp>
 #include <waymark/detail/session_core.hpp>
+#include <waymark/detail/session_functions.hpp>
 
+#include <chrono>
 #include <new>
+#include <thread>
 #include <utility>
 
 namespace waymark::detail {
@@ -53,22 +55,69 @@ std::string if_memory_allows(Write write) noexcept
 
 retention own_retention(retention policies, const std::string& scope)
 {
-    return policies.scope() ? policies : policies.only_scope(scope);
+    if (!policies.scope())
+        policies.only_scope(scope);
+    return policies;
 }
 
-session_core::session_core(std::string agent_id, session_options options, std::unique_ptr<session_link> link)
+//! A function of the session that is called with the store, for the request whose turn it is.
+class session_core::look_request final : public request {
+public:
+    look_request(session_core& owner, look_function function, look_end next)
+        : request(schedule::read, owner.agent_id()), then(next), owner_(owner), function_(function)
+    {
+    }
+    void run(const request_target& in, std::span<const std::shared_ptr<request>> /*batch*/) noexcept override
+    {
+        try {
+            (owner_.*function_)(in.backend);
+        } catch (...) {
+            fail_with_current_exception();
+        }
+    }
+
+    const look_end then;
+
+private:
+    session_core& owner_; // busy, and so alive
+    const look_function function_;
+};
+
+//! Automatic retention. It is in nobody's order: no save waits for it.
+class session_core::prune_request final : public request {
+public:
+    explicit prune_request(session_core& owner) : request(schedule::background, {}), owner_(owner) {}
+    void run(const request_target& in, std::span<const std::shared_ptr<request>> /*batch*/) noexcept override
+    {
+        try {
+            in.backend.prune(owner_.agent_id_, own_retention(*owner_.options_.retention(), owner_.options_.scope()),
+                             dry_run::no);
+        } catch (...) {
+            fail_with_current_exception();
+        }
+    }
+
+private:
+    session_core& owner_; // busy, and so alive
+};
+
+session_core::session_core(std::string agent_id, session_options options, std::shared_ptr<scheduler> store,
+                           std::unique_ptr<session_executor> executor)
     : agent_id_(std::move(agent_id)),
       options_(std::move(options)),
-      link_(std::move(link)),
+      scheduler_(std::move(store)),
+      executor_(std::move(executor)),
       before_save_(std::make_shared<hook_list<pending_save&>>()),
       on_checkpoint_(std::make_shared<hook_list<const checkpoint_saved&>>()),
       on_error_(std::make_shared<hook_list<const session_error&>>()),
-      strategy_(options_.strategy()),
+      strategy_(std::make_shared<const waymark::strategy>(options_.strategy())),
       saves_since_prune_(options_.prune_every() - 1) // a process may not live for that many saves
 {
     validate_id(agent_id_, "the agent id");
     validate_label(options_.scope(), "the scope");
 }
+
+session_core::~session_core() = default;
 
 connection session_core::before_save(std::function<void(pending_save&)> hook)
 {
@@ -88,13 +137,32 @@ connection session_core::on_error(std::function<void(const session_error&)> hook
 waymark::strategy session_core::strategy() const
 {
     const std::lock_guard lock(mutex_);
-    return strategy_;
+    return *strategy_;
 }
 
 void session_core::set_strategy(waymark::strategy next)
 {
+    auto chosen = std::make_shared<const waymark::strategy>(std::move(next));
     const std::lock_guard lock(mutex_);
-    strategy_ = std::move(next);
+    strategy_.swap(chosen);
+}
+
+session_core::decision session_core::decide(event what, std::int64_t iteration) const noexcept
+{
+    try {
+        std::shared_ptr<const waymark::strategy> asked;
+        {
+            const std::lock_guard lock(mutex_);
+            asked = strategy_;
+        }
+        return {asked->should_checkpoint(iteration, what)};
+    } catch (const std::bad_alloc&) {
+        return {false, std::make_error_code(std::errc::not_enough_memory)};
+    } catch (...) {
+        return {false, errc::callback_threw, if_memory_allows([this] {
+                    return "the strategy of agent " + quoted(agent_id_) + " threw: " + what_was_thrown();
+                })};
+    }
 }
 
 session_position session_core::position() const
@@ -103,216 +171,306 @@ session_position session_core::position() const
     return position_;
 }
 
-bool session_core::is_in_doubt() const noexcept
-{
-    const std::lock_guard lock(mutex_);
-    return doubtful_save_.has_value();
-}
-
-std::string session_core::doubtful_save() const
-{
-    const std::lock_guard lock(mutex_);
-    return doubtful_save_.value();
-}
-
 void session_core::move_to(session_position next)
 {
+    doubtful_save_.reset();
     const std::lock_guard lock(mutex_);
     position_ = std::move(next);
-    doubtful_save_.reset();
 }
 
 // The queue
 
-std::uint64_t session_core::next_ticket() noexcept
+void session_core::submit(const std::shared_ptr<request>& submitted)
 {
-    const std::lock_guard lock(mutex_);
-    return ++last_ticket_;
-}
-
-void session_core::submit(session_task& submitted) noexcept
-{
-    try {
-        if (!submitted.is_wanted(*this))
-            return submitted.complete();
-    } catch (const std::bad_alloc&) {
-        submitted.fail(std::make_error_code(std::errc::not_enough_memory), {});
-        return submitted.complete();
-    } catch (...) {
-        submitted.fail(errc::callback_threw,
-                       if_memory_allows([] { return "the strategy threw: " + what_was_thrown(); }));
-        return submitted.complete();
-    }
-    bool queued = false;
-    bool idle = false;
+    bool is_queued = false;
+    bool posts = false;
     {
         const std::lock_guard lock(mutex_);
         if (closed_)
-            submitted.fail(errc::closed,
-                           if_memory_allows([] { return std::string("the session was destroyed"); }));
+            submitted->fail(errc::closed,
+                            if_memory_allows([] { return std::string("the session was destroyed"); }));
         else if (queue_.size() >= options_.max_pending())
-            submitted.fail(errc::overloaded, if_memory_allows([this] {
-                               return std::to_string(queue_.size()) +
-                                      " operations wait in the session of agent " +
-                                      detail::quoted(agent_id_) +
-                                      "; await them, or raise session_options::with_max_pending";
-                           }));
+            submitted->fail(errc::overloaded, if_memory_allows([this] {
+                                return std::to_string(queue_.size()) +
+                                       " operations wait in the session of agent " + quoted(agent_id_) +
+                                       "; await them, or raise session_options::with_max_pending";
+                            }));
         else {
-            queue_.push(submitted);
-            queued = true;
-            idle = !std::exchange(busy_, true);
+            if (self_ == nullptr) {
+                executor_->set_busy(true);
+                self_ = shared_from_this();
+            }
+            queue_.push_back(submitted);
+            is_queued = true;
+            posts = current_ == nullptr && !std::exchange(is_posted_, true);
         }
     }
-    // What is queued belongs to the session's executor, and may be gone by now.
-    if (!queued)
-        submitted.complete();
-    else if (idle)
-        link_->wake(shared_from_this());
+    if (!is_queued)
+        return request::hand_over(submitted);
+    if (!posts)
+        return;
+    try {
+        executor_->post(*this);
+    } catch (const std::bad_alloc&) {
+        bool is_ours = false;
+        {
+            const std::lock_guard lock(mutex_);
+            is_ours = queue_.remove(*submitted) != nullptr;
+        }
+        post_without_fail(); // others may have come meanwhile, and it is they who end what is busy
+        if (is_ours)
+            throw;
+    }
 }
 
-void session_core::cancel(std::uint64_t ticket) noexcept
+void session_core::cancel(request& wanted) noexcept
 {
-    session_task* found = nullptr;
+    std::shared_ptr<request> found;
     {
         const std::lock_guard lock(mutex_);
-        found = queue_.remove(ticket);
+        found = queue_.remove(wanted);
     }
     if (found == nullptr)
         return; // it has begun, and ends with its outcome
-    found->abort();
-    found->complete();
+    found->abort(scheduler_->aborted());
+    request::hand_over(std::move(found));
 }
 
 void session_core::close() noexcept
 {
-    task_queue left;
+    request_list left;
     {
         const std::lock_guard lock(mutex_);
         closed_ = true;
-        left = std::exchange(queue_, {});
+        left = std::move(queue_);
     }
     before_save_->clear();
     on_checkpoint_->clear();
     on_error_->clear();
-    while (auto* task = left.pop()) {
-        task->abort();
-        task->complete();
+    while (!left.empty()) {
+        auto each = left.pop_front();
+        each->abort(scheduler_->aborted());
+        request::hand_over(std::move(each));
     }
 }
 
-void session_core::pump() noexcept
+// Turns
+
+//! On a thread of the store. The session may be gone when this returns.
+void session_core::arrive(bool& what) noexcept
 {
-    session_task* next = nullptr;
     {
         const std::lock_guard lock(mutex_);
-        next = queue_.pop();
-        if (next == nullptr) {
-            busy_ = false;
+        what = true;
+        if (std::exchange(is_posted_, true))
             return;
+    }
+    post_without_fail();
+}
+
+//! A session that is not woken would stand still.
+void session_core::post_without_fail() noexcept
+{
+    for (;;) {
+        try {
+            return executor_->post(*this);
+        } catch (const std::bad_alloc&) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
         }
     }
-    settle_position(*next);
 }
 
-void session_core::begin(session_task& task) noexcept
+bool session_core::has_turn() const noexcept
 {
-    attempt(task, [&] { task.begin(shared_from_this()); });
+    return arrived_ || prune_arrived_ || (current_ == nullptr && !queue_.empty());
 }
 
-void session_core::end_with_current_failure(session_task& task) noexcept
+session_core::turn session_core::next_turn(std::shared_ptr<session_core>& self) noexcept
 {
-    std::string details;
-    const auto code = current_failure(job::kind::read, details);
-    task.fail(code, std::move(details));
-    finish(task);
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(arrived_, false))
+        return turn::carried_out;
+    if (std::exchange(prune_arrived_, false))
+        return turn::pruned;
+    if (current_ == nullptr && !queue_.empty()) {
+        current_ = queue_.pop_front();
+        return turn::next;
+    }
+    is_posted_ = false;
+    if (current_ == nullptr && !is_pruning_) {
+        self = std::move(self_);
+        executor_->set_busy(false);
+    }
+    return turn::none;
 }
 
-void session_core::finish(session_task& task) noexcept
+void session_core::run()
 {
-    // In a turn of its own: whoever is called meanwhile, a hook say, only finds a queue to stand in.
-    link_->wake(shared_from_this());
-    task.complete();
+    std::shared_ptr<session_core> self; // set when there is nothing left to do: it may be all that is left
+    for (;;) {
+        switch (next_turn(self)) {
+        case turn::carried_out:
+            current_carried_out();
+            break;
+        case turn::pruned:
+            pruned();
+            break;
+        case turn::next:
+            begin_next();
+            break;
+        case turn::none:
+            return;
+        }
+        {
+            const std::lock_guard lock(mutex_);
+            if (!has_turn())
+                continue;
+        }
+        try { // others of the executor have their turn first
+            return executor_->post(*this);
+        } catch (const std::bad_alloc&) { // NOLINT(bugprone-empty-catch): they do not, then
+        }
+    }
+}
+
+//! The executor's context is going, and nobody will be told of anything. What the store is just carrying out
+//! keeps the session until it has ended.
+void session_core::drop() noexcept
+{
+    std::shared_ptr<session_core> self;
+    request_list unended;
+    {
+        const std::lock_guard lock(mutex_);
+        closed_ = true;
+        unended = std::move(queue_);
+        if (arrived_ && current_ != nullptr)
+            unended.push_back(std::move(current_));
+        if (current_ == nullptr && (!is_pruning_ || prune_arrived_)) {
+            self = std::move(self_);
+            executor_->set_busy(false);
+        }
+    }
+    while (!unended.empty())
+        request::drop(unended.pop_front());
+}
+
+session_request& session_core::current() const noexcept
+{
+    return dynamic_cast<session_request&>(*current_);
+}
+
+session_save& session_core::current_save() const noexcept
+{
+    return static_cast<session_save&>(*current_);
+}
+
+void session_core::begin_next() noexcept
+{
+    if (!doubtful_save_)
+        return start_current();
+    try {
+        look(&session_core::look_up_doubtful_save, &session_core::settle_doubtful_save);
+    } catch (...) {
+        current_->refuse_with_current_exception();
+        end_current();
+    }
+}
+
+void session_core::start_current() noexcept
+{
+    try {
+        current().begin(*this);
+    } catch (...) {
+        current_->refuse_with_current_exception();
+        end_current();
+    }
+}
+
+void session_core::run_current() noexcept
+{
+    current_->set_supervisor(this);
+    scheduler_->submit(current_);
+}
+
+void session_core::current_carried_out() noexcept
+{
+    if (look_ != nullptr)
+        (this->*look_->then)();
+    else
+        current().carried_out(*this);
+}
+
+void session_core::end_current() noexcept
+{
+    std::shared_ptr<request> ended;
+    {
+        const std::lock_guard lock(mutex_);
+        ended = std::move(current_);
+    }
+    request::hand_over(std::move(ended));
+}
+
+void session_core::look(look_function function, look_end then)
+{
+    look_ = std::make_shared<look_request>(*this, function, then);
+    look_->set_waiter(*this);
+    scheduler_->submit(look_);
 }
 
 // Saves
 
-void session_core::save(session_task& task, checkpoint draft, const std::optional<std::string>& parent,
-                        const when_ended& done) noexcept
+//! After a save with an unknown outcome, before anything else is begun.
+void session_core::look_up_doubtful_save(store& from)
 {
-    save_end end;
-    try {
-        if (begin_save(task, std::move(draft), parent, done, end))
-            return;
-    } catch (...) {
-        end.code = current_failure(job::kind::read, end.details);
+    from.await_outcome(agent_id_);
+    if (const auto loaded = from.load(agent_id_, options_.scope(), *doubtful_save_))
+        found_position_ = {loaded->id(), loaded->id(), loaded->sequence(), loaded->parent_id()};
+}
+
+void session_core::settle_doubtful_save() noexcept
+{
+    const auto ended = std::move(look_);
+    if (ended->code()) {
+        current_->fail(ended->code(), if_memory_allows([&] {
+                           return "what became of the save before is not known: " + ended->take_details();
+                       }));
+        return end_current();
     }
-    end_save(task, std::move(end), done);
+    if (auto found = std::exchange(found_position_, std::nullopt)) {
+        const std::lock_guard lock(mutex_);
+        found->past_damage = position_.past_damage;
+        position_ = std::move(*found);
+    }
+    doubtful_save_.reset();
+    start_current();
 }
 
-//! After a save with an unknown outcome, looks what became of it before anything else is begun.
-void session_core::settle_position(session_task& next) noexcept
+void session_core::begin_save(session_save& save)
 {
-    if (!is_in_doubt())
-        return begin(next);
-    attempt(next, [&] {
-        hand_over(next, [&](const std::shared_ptr<owned_task>& owned) {
-            const auto found = std::make_shared<std::optional<session_position>>();
-            link_->call(
-                job::kind::read, agent_id_,
-                [this, self = shared_from_this(), found, doubtful = doubtful_save()](store& from) {
-                    from.await_outcome(agent_id_);
-                    if (const auto loaded = from.load(agent_id_, options_.scope(), doubtful))
-                        *found = {loaded->id(), loaded->id(), loaded->sequence(), loaded->parent_id()};
-                    return std::nullopt;
-                },
-                [this, owned, found](std::error_code code, const std::string& details) {
-                    auto& task = owned->take();
-                    if (code) {
-                        task.fail(code, if_memory_allows([&] {
-                                      return "what became of the save before is not known: " + details;
-                                  }));
-                        return finish(task);
-                    }
-                    {
-                        const std::lock_guard lock(mutex_);
-                        if (*found) {
-                            (*found)->past_damage = position_.past_damage;
-                            position_ = std::move(**found);
-                        }
-                        doubtful_save_.reset();
-                    }
-                    begin(task);
-                });
-        });
-    });
-}
-
-bool session_core::begin_save(session_task& task, checkpoint draft, const std::optional<std::string>& parent,
-                              const when_ended& done, save_end& end)
-{
+    if (!save.draft_) // the content is that of another checkpoint
+        return look(&session_core::load_target, &session_core::continue_with_target);
     const auto from = position();
+    auto& draft = *save.draft_;
     // What comes from elsewhere is not taken for the session's own.
     if (draft.agent_id() != agent_id_)
-        throw error(errc::invalid_argument, "the draft is of agent " + detail::quoted(draft.agent_id()) +
-                                                ", the session of " + detail::quoted(agent_id_));
+        throw error(errc::invalid_argument, "the draft is of agent " + quoted(draft.agent_id()) +
+                                                ", the session of " + quoted(agent_id_));
     if (!draft.scope().empty() && draft.scope() != options_.scope())
-        throw error(errc::invalid_argument, "the draft is of scope " + detail::quoted(draft.scope()) +
-                                                ", the session of " + detail::quoted(options_.scope()));
+        throw error(errc::invalid_argument, "the draft is of scope " + quoted(draft.scope()) +
+                                                ", the session of " + quoted(options_.scope()));
     // A caller that did not learn how its last save ended may repeat it.
-    const bool is_repetition = !parent && draft.id() == from.parent;
-    const auto frame = [&](checkpoint& framed) {
-        framed.with_agent(agent_id_)
+    const bool is_repetition = !save.target_ && draft.id() == from.parent;
+    const auto frame = [&] {
+        draft.with_agent(agent_id_)
             .with_scope(options_.scope())
-            .with_parent(parent          ? parent
+            .with_parent(save.target_    ? save.target_
                          : is_repetition ? from.before
                                          : from.parent);
     };
-    frame(draft);
-    if (!ask_hooks(draft, end.details)) {
-        end.vetoed = true;
-        return false;
-    }
-    frame(draft); // whatever the hooks did to it
+    frame();
+    if (!ask_hooks(save))
+        return end_save(save);
+    frame(); // whatever the hooks did to it
     if (!options_.writer().empty())
         draft.with_metadata(writer_member, options_.writer());
     save_options conditions;
@@ -321,133 +479,123 @@ bool session_core::begin_save(session_task& task, checkpoint draft, const std::o
         conditions.expect_readable_head(from.head.value());
     else if (options_.is_exclusive())
         conditions.expect_head(from.head);
-    hand_over(task, [&](const std::shared_ptr<owned_task>& owned) {
-        const auto prepared = std::make_shared<prepared_save>(draft);
-        link_->save({std::move(draft), std::move(conditions)},
-                    [this, owned, prepared, done](std::error_code code, std::string details,
-                                                  const save_receipt& receipt) {
-                        save_end ended;
-                        ended.code = code;
-                        ended.details = std::move(details);
-                        ended.receipt = receipt;
-                        saved(owned->take(), *prepared, std::move(ended), done);
-                    });
-    });
-    return true;
+    save.header_ = checkpoint_header(draft);
+    save.position_ = {draft.id(), draft.id(), 0, draft.parent_id(), from.past_damage};
+    save.id_ = draft.id();
+    save.wanted_.emplace(std::move(draft), std::move(conditions));
+    save.draft_.reset();
+    run_current();
 }
 
-bool session_core::ask_hooks(checkpoint& draft, std::string& veto)
+void session_core::load_target(store& from)
 {
-    bool go_on = true;
+    auto& save = current_save();
+    save.draft_ = require_checkpoint(from, agent_id_, options_.scope(), *save.target_);
+}
+
+void session_core::continue_with_target() noexcept
+{
+    const auto ended = std::move(look_);
+    auto& save = current_save();
+    if (ended->code()) {
+        save.fail(ended->code(), ended->take_details());
+        return end_current();
+    }
+    try {
+        save.draft_->with_id(random_id()).with_created_at(now());
+    } catch (...) {
+        save.refuse_with_current_exception();
+        return end_current();
+    }
+    start_current();
+}
+
+//! False if a hook has vetoed it.
+bool session_core::ask_hooks(session_save& save)
+{
+    bool goes_on = true;
     before_save_->for_each([&](const std::function<void(pending_save&)>& hook) {
-        pending_save pending(draft);
+        pending_save pending(*save.draft_);
         try {
             hook(pending);
         } catch (...) {
             report_hook("before_save"); // what it did to the draft is not used
             return true;
         }
-        if (pending.veto()) {
-            veto = *pending.veto();
-            go_on = false;
-            return false;
-        }
-        draft = std::move(pending.checkpoint());
-        return true;
+        goes_on = !pending.veto();
+        if (goes_on)
+            save.draft_ = std::move(pending.checkpoint());
+        else if (save.on_veto_ == session_save::on_veto::fail)
+            save.fail(errc::vetoed, *pending.veto());
+        return goes_on;
     });
-    return go_on;
+    return goes_on;
 }
 
-void session_core::saved(session_task& task, prepared_save& prepared, save_end end,
-                         const when_ended& done) noexcept
+void session_core::save_carried_out(session_save& save) noexcept
 {
-    if (end.code == errc::conflict && options_.is_exclusive())
-        return explain_conflict(task, std::move(end), done);
-    {
+    if (save.code() == errc::outcome_unknown)
+        doubtful_save_ = std::move(save.id_);
+    if (!save.code()) {
+        const auto sequence = save.result_.sequence();
+        const auto bytes = save.result_.bytes_written();
+        save.header_.with_sequence(sequence).with_stored_bytes(bytes);
         const std::lock_guard lock(mutex_);
-        if (end.code == errc::outcome_unknown)
-            doubtful_save_ = std::move(prepared.doubtful);
-        if (!end.code) {
-            const auto sequence = end.receipt.sequence();
-            const auto bytes = end.receipt.bytes_written();
-            end.saved = std::move(prepared.saved).with_sequence(sequence);
-            end.header = std::move(prepared.header).with_sequence(sequence).with_stored_bytes(bytes);
-            // A repetition of an earlier save moves nothing.
-            if (bytes > 0 || sequence > position_.sequence) {
-                prepared.position.sequence = sequence;
-                prepared.position.past_damage = position_.past_damage; // which is still there
-                position_ = std::move(prepared.position);
-            }
+        // A repetition of an earlier save moves nothing.
+        if (bytes > 0 || sequence > position_.sequence) {
+            position_ = std::move(save.position_);
+            position_.sequence = sequence;
+        }
+    } else if (save.code() == errc::conflict && options_.is_exclusive()) {
+        try {
+            return look(&session_core::look_up_head, &session_core::explain_conflict);
+        } catch (...) { // NOLINT(bugprone-empty-catch): it stays a conflict, without the explanation
         }
     }
-    end_save(task, std::move(end), done);
+    end_save(save);
+}
+
+void session_core::look_up_head(store& from)
+{
+    found_head_ = head_of(from, agent_id_, options_.scope(), position());
 }
 
 //! Says who moved the head.
-void session_core::explain_conflict(session_task& task, save_end end, const when_ended& done) noexcept
+void session_core::explain_conflict() noexcept
 {
-    std::shared_ptr<save_end> ended;
+    const auto ended = std::move(look_);
+    const auto head = std::exchange(found_head_, std::nullopt);
+    auto& save = current_save();
     try {
-        ended = std::make_shared<save_end>(std::move(end));
-        const auto head = std::make_shared<std::optional<checkpoint_header>>();
-        hand_over(task, [&](const std::shared_ptr<owned_task>& owned) {
-            link_->call(
-                job::kind::read, agent_id_,
-                [this, self = shared_from_this(), head](store& from) {
-                    *head = head_of(from, agent_id_, options_.scope(), position());
-                    return std::nullopt;
-                },
-                [this, owned, head, ended, done](std::error_code code, const std::string&) {
-                    try {
-                        if (!code)
-                            add_explanation(*head, *ended);
-                    } catch (...) { // NOLINT(bugprone-empty-catch): it is a conflict without it, too
-                    }
-                    end_save(owned->take(), std::move(*ended), done);
-                });
+        const auto expected = position().head;
+        if (!ended->code() && (head ? std::optional(head->id()) : std::nullopt) != expected)
+            save.fail(errc::conflict, "another writer moved the head of agent " + quoted(agent_id_) + ": it is " +
+                                          (head ? describe(*head) : "gone") + ", and this session went on from " +
+                                          (expected ? quoted(*expected) : "nothing") +
+                                          "; async_resume() loads what is there now");
+    } catch (...) { // NOLINT(bugprone-empty-catch): it is a conflict without it, too
+    }
+    end_save(save);
+}
+
+void session_core::end_save(session_save& save) noexcept
+{
+    if (save.code())
+        report(session_error::source::save, save.code(), save.details());
+    else if (save.header_.sequence() != 0) { // it was not vetoed
+        prune_if_due();
+        checkpoint_saved event(std::move(save.header_), save.result_);
+        on_checkpoint_->for_each([&](const std::function<void(const checkpoint_saved&)>& hook) {
+            try {
+                hook(event);
+            } catch (...) {
+                report_hook("on_checkpoint");
+            }
+            return true;
         });
-    } catch (...) { // it stays a conflict, without the explanation
-        end_save(task, std::move(ended ? *ended : end), done);
+        save.header_ = std::move(event).header();
     }
-}
-
-void session_core::add_explanation(const std::optional<checkpoint_header>& head, save_end& end) const
-{
-    const auto expected = position().head;
-    const auto found = head ? std::optional(head->id()) : std::nullopt;
-    if (found != expected)
-        end.details = "another writer moved the head of agent " + detail::quoted(agent_id_) + ": it is " +
-                      (head ? describe(*head) : "gone") + ", and this session went on from " +
-                      (expected ? detail::quoted(*expected) : "nothing") +
-                      "; async_resume() loads what is there now";
-}
-
-void session_core::end_save(session_task& task, save_end end, const when_ended& done) noexcept
-{
-    if (!end.header) {
-        done(end);
-        if (end.code) {
-            report(session_error::source::save, end.code, end.details);
-            task.fail(end.code, std::move(end.details));
-        }
-        return finish(task);
-    }
-    checkpoint_saved event(*std::move(end.header), end.receipt);
-    prune_if_due();
-    // The queue first, so that hooks may call the session; the task last, so that whoever awaits it finds
-    // that the hooks have run.
-    link_->wake(shared_from_this());
-    on_checkpoint_->for_each([&](const std::function<void(const checkpoint_saved&)>& hook) {
-        try {
-            hook(event);
-        } catch (...) {
-            report_hook("on_checkpoint");
-        }
-        return true;
-    });
-    end.header = std::move(event).header();
-    done(end);
-    task.complete();
+    end_current(); // last, so that whoever awaits it finds that the hooks have run
 }
 
 void session_core::report(session_error::source where, std::error_code code,
@@ -480,8 +628,8 @@ void session_core::prune_if_due() noexcept
         if (!options_.retention() || closed_ || ++saves_since_prune_ < options_.prune_every())
             return;
         saves_since_prune_ = 0;
-        if (std::exchange(pruning_, true)) {
-            prune_again_ = true; // the one that runs may not have seen this save
+        if (std::exchange(is_pruning_, true)) {
+            prunes_again_ = true; // the one that runs may not have seen this save
             return;
         }
     }
@@ -491,30 +639,28 @@ void session_core::prune_if_due() noexcept
 void session_core::prune() noexcept
 {
     try {
-        link_->call(
-            job::kind::read, agent_id_, // beside the agent's saves, not among them
-            [this, self = shared_from_this()](store& from) {
-                from.prune(agent_id_, own_retention(*options_.retention(), options_.scope()), dry_run::no);
-                return std::nullopt;
-            },
-            [this, self = shared_from_this()](std::error_code code, const std::string& details) {
-                if (code)
-                    report(session_error::source::retention, code, details);
-                {
-                    const std::lock_guard lock(mutex_);
-                    pruning_ = std::exchange(prune_again_, false) && !closed_;
-                    if (!pruning_)
-                        return;
-                }
-                prune();
-            });
-    } catch (...) {
-        std::string details;
-        const auto code = current_failure(job::kind::read, details);
-        report(session_error::source::retention, code, details);
+        prune_ = std::make_shared<prune_request>(*this);
+        prune_->set_waiter(prune_waiter_);
+        scheduler_->submit(prune_);
+    } catch (const std::bad_alloc&) {
+        report(session_error::source::retention, std::make_error_code(std::errc::not_enough_memory), {});
         const std::lock_guard lock(mutex_);
-        pruning_ = prune_again_ = false; // until it is due again
+        is_pruning_ = prunes_again_ = false; // until it is due again
     }
+}
+
+void session_core::pruned() noexcept
+{
+    const auto ended = std::move(prune_);
+    if (ended->code())
+        report(session_error::source::retention, ended->code(), ended->details());
+    {
+        const std::lock_guard lock(mutex_);
+        is_pruning_ = std::exchange(prunes_again_, false) && !closed_;
+        if (!is_pruning_)
+            return;
+    }
+    prune();
 }
 
 bool session_core::enter_step(const std::string& key)

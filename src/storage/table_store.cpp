@@ -121,7 +121,6 @@ public:
 
     std::unique_ptr<storage::database> database;
     const limits bounds;
-    const std::uint64_t number = random_bits(); // tells store objects apart, see storage_place
     static constexpr std::size_t most_complete_scopes = 10'000;
     std::mutex complete_mutex;
     std::set<std::pair<std::int64_t, std::string>> complete_scopes; // guarded by complete_mutex
@@ -166,7 +165,7 @@ std::vector<save_outcome> table_store::save(std::span<const save_request> batch)
         ledger of_this_transaction;
         auto& records = in.number() == 0 ? of_this_transaction : impl_->records;
         records.begin(in);
-        saves.emplace(in, records, impl_->number, impl_->database->largest_value());
+        saves.emplace(in, records, identity(), impl_->database->largest_value());
         saves->prepare(valid);
         for (std::size_t i = 0; i < valid.size(); ++i) {
             auto& outcome = outcomes[positions[i]];
@@ -206,7 +205,7 @@ std::optional<checkpoint> table_store::load(std::string_view agent_id, std::stri
         if (!agent)
             return std::nullopt;
         if (const auto row = from.find_checkpoint(agent->number, scope, id))
-            return load_checkpoint(*row, *agent, impl_->number, from);
+            return load_checkpoint(*row, *agent, identity(), from);
         require_complete(from, *agent, scope);
         from.confirm_absence(agent->number, scope, id);
         return std::nullopt;
@@ -226,7 +225,7 @@ std::optional<checkpoint> table_store::load(std::string_view id)
             fail_ambiguous_id(id);
         if (rows.empty())
             throw error(errc::corrupt, "the agent of checkpoint " + quoted(id) + " is missing");
-        return load_checkpoint(rows.front(), *agent, impl_->number, from);
+        return load_checkpoint(rows.front(), *agent, identity(), from);
     });
 }
 
@@ -248,7 +247,7 @@ std::optional<checkpoint> table_store::load_latest(std::string_view agent_id, st
         if (!row)
             throw error(errc::corrupt, "the newest checkpoint of agent " + quoted(agent_id) + ", scope " +
                                            quoted(scope) + " is missing");
-        return load_checkpoint(*row, *agent, impl_->number, from);
+        return load_checkpoint(*row, *agent, identity(), from);
     });
 }
 
@@ -282,7 +281,7 @@ std::vector<checkpoint> table_store::load_all(const query& query)
         std::vector<checkpoint> result;
         std::optional<agent_row> owner;
         std::vector<checkpoint_row> page; // of one agent
-        history_reader history(from, impl_->number);
+        history_reader history(from, identity());
         const auto load_page = [&] {
             if (owner)
                 history.prepare(page, *owner);
@@ -314,7 +313,7 @@ std::vector<load_outcome> table_store::load_some(std::span<const checkpoint_key>
     }
     return impl_->read<std::vector<load_outcome>>(about, [&](tables& from) {
         std::vector<load_outcome> result;
-        history_reader history(from, impl_->number, earlier);
+        history_reader history(from, identity(), earlier);
         const auto load_page = [&](std::span<const checkpoint_key> page, const agent_row& agent) {
             std::vector<checkpoint_row> rows;
             for (const auto& key : page)

@@ -1,3 +1,4 @@
+#include "../values/random_bits.hpp"
 #include "conditions.hpp"
 
 #include <waymark/store.hpp>
@@ -39,6 +40,8 @@ save_options&& save_options::expect_readable_head(std::string id) &&
 {
     return std::move(expect_readable_head(std::move(id)));
 }
+
+store::store() : identity_(detail::random_bits()) {}
 
 store::~store() = default;
 

@@ -59,7 +59,6 @@ struct conversation_node {
     const conversation_node* previous; // owned: holds one reference
     const conversation_node* jump = nullptr;
     mutable std::atomic<std::size_t> references = 1;
-    mutable std::atomic<std::uint64_t> place = 0;             // where it is stored, see mark_stored
     mutable std::atomic<const stored_prefix*> home = nullptr; // see conversation_access; owns one reference
     mutable std::atomic<const prefix_cell*> elsewhere = nullptr;
     std::size_t length = 1;

@@ -1,30 +1,8 @@
 #include "conversation_node.hpp"
 
+#include <new>
+
 namespace waymark::detail {
-
-// Accounting of what is stored. A place is the number of a store. Marks are closed towards the past: a marked
-// message has only marked ones before it. Marking therefore stops at the first that is marked (O(new)), and
-// the border is found by jumps (O(log n)). A message keeps its first mark, so that a conversation which goes
-// to two stores counts in full for the second. The marks are for accounting only: they know nothing of agents
-// and erasures, and no store relies on them.
-
-std::size_t unstored_bytes(const conversation& chat, std::uint64_t place) noexcept
-{
-    const auto* tip = chat.tip_.get();
-    if (tip == nullptr)
-        return 0;
-    const auto* stored = walk_back(tip, [place](const conversation_node& node) {
-        return node.place.load(std::memory_order_relaxed) == place;
-    });
-    return tip->bytes - (stored == nullptr ? 0 : stored->bytes);
-}
-
-void mark_stored(const conversation& chat, std::uint64_t place) noexcept
-{
-    for (const auto* node = chat.tip_.get();
-         node != nullptr && node->place.load(std::memory_order_relaxed) == 0; node = node->previous)
-        node->place.store(place, std::memory_order_relaxed);
-}
 
 // Where messages are stored. A message that is loaded or saved first keeps the place in `home`; most live in
 // one store and one agent. A conversation that goes to a second place (a fork, another store) leaves a cell
@@ -77,6 +55,42 @@ void conversation_access::remember(const conversation& chat, const stored_prefix
     stored_prefix::add_reference(&prefix);
     while (!tip->elsewhere.compare_exchange_weak(cell->next, cell, std::memory_order_release,
                                                  std::memory_order_relaxed)) {
+    }
+}
+
+std::size_t conversation_access::unstored_bytes(const conversation& chat, std::uint64_t store) noexcept
+{
+    const auto is_stored = [store](const conversation_node& node) {
+        const auto fits = [store](const stored_prefix* known) {
+            return known != nullptr && known->place().store == store && !known->is_void();
+        };
+        if (fits(node.home.load(std::memory_order_acquire)))
+            return true;
+        const auto* next = node.elsewhere.load(std::memory_order_acquire);
+        while (next != nullptr && !fits(next->prefix))
+            next = next->next;
+        return next != nullptr;
+    };
+    const auto* const tip = chat.tip_.get();
+    if (tip == nullptr)
+        return 0;
+    // Step by step at first: a conversation that lives in two stores remembers the second at single messages,
+    // which a jump would miss. Then by jumps, since a whole history may be new.
+    constexpr int most_steps = 64;
+    const auto* node = tip;
+    for (int steps = 0; node != nullptr && !is_stored(*node) && steps < most_steps; ++steps)
+        node = node->previous;
+    const auto* const stored = walk_back(node, is_stored);
+    return tip->bytes - (stored == nullptr ? 0 : stored->bytes);
+}
+
+void conversation_access::mark_stored(const conversation& chat, const stored_prefix& mark) noexcept
+{
+    if (unstored_bytes(chat, mark.place().store) == 0)
+        return; // the store remembers by itself
+    try {
+        remember(chat, mark, find_stored(chat, mark.place()).length);
+    } catch (const std::bad_alloc&) { // NOLINT(bugprone-empty-catch): its next save counts more than is new
     }
 }
 

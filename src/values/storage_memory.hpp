@@ -120,6 +120,11 @@ struct conversation_access {
                              const void* transaction = nullptr) noexcept;
     //! Remembers, with the messages behind the oldest `first`, that the conversation is stored.
     static void remember(const conversation& chat, const stored_prefix& prefix, std::size_t first);
+    //! For the accounting of queues: the payload of the messages that the store does not hold yet, as far as
+    //! the conversation remembers. O(log n), and O(1) for one that goes on from what is stored.
+    static std::size_t unstored_bytes(const conversation& chat, std::uint64_t store) noexcept;
+    //! Remembers that it is stored, where the store itself has not done so.
+    static void mark_stored(const conversation& chat, const stored_prefix& mark) noexcept;
     //! The messages of `chat` with the other members of `frame`.
     static conversation framed(const conversation& chat, const conversation& frame);
     //! The messages behind the oldest `first`.

@@ -6,7 +6,7 @@
 #include "storage/upkeep.hpp"
 #include "temporary_folder.hpp"
 
-#include <waymark/detail/session_calls.hpp>
+#include <waymark/detail/session_functions.hpp>
 #include <waymark/sqlite_store.hpp>
 
 using namespace waymark;

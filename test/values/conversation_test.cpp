@@ -1,4 +1,5 @@
 #include "catch.hpp"
+#include "values/storage_memory.hpp"
 
 #include <waymark/conversation.hpp>
 #include <waymark/error.hpp>
@@ -262,20 +263,45 @@ TEST_CASE("a conversation survives the round trip through JSON")
                     error);
 }
 
+namespace {
+
+//! What a store leaves in conversations that does not remember anything itself.
+class mark final : public detail::stored_prefix {
+public:
+    explicit mark(std::uint64_t store) noexcept : stored_prefix({store, 0}) {}
+};
+
+std::size_t unstored_bytes(const conversation& chat, std::uint64_t store)
+{
+    return detail::conversation_access::unstored_bytes(chat, store);
+}
+
+} // namespace
+
 TEST_CASE("what is stored is not counted as new")
 {
     constexpr std::uint64_t store = 1'000'001, other = 1'000'002;
+    auto* const stored_here = new mark(store);
+    auto* const stored_there = new mark(other);
     auto chat = numbered(1'000);
-    CHECK(detail::unstored_bytes(chat, store) == chat.bytes());
-    detail::mark_stored(chat, store);
-    CHECK(detail::unstored_bytes(chat, store) == 0);
-    CHECK(detail::unstored_bytes(chat, other) == chat.bytes());
+    CHECK(unstored_bytes(chat, store) == chat.bytes());
+    detail::conversation_access::mark_stored(chat, *stored_here);
+    CHECK(unstored_bytes(chat, store) == 0);
+    CHECK(unstored_bytes(chat, other) == chat.bytes());
     const auto stored = chat.bytes();
     for (int i = 0; i < 50; ++i)
         chat.push(message::user("new"));
-    CHECK(detail::unstored_bytes(chat, store) == chat.bytes() - stored);
+    CHECK(unstored_bytes(chat, store) == chat.bytes() - stored);
     auto branch = chat;
     branch.truncate(700);
     branch.push(message::user("branch"));
-    CHECK(detail::unstored_bytes(branch, store) == branch.back().bytes());
+    CHECK(unstored_bytes(branch, store) == branch.back().bytes());
+    // In a second store, the newest message that was saved there is remembered.
+    detail::conversation_access::mark_stored(chat, *stored_there);
+    CHECK(unstored_bytes(chat, other) == 0);
+    chat.push(message::user("newer"));
+    CHECK(unstored_bytes(chat, other) == chat.back().bytes());
+    CHECK(unstored_bytes(chat, store) == chat.bytes() - stored);
+    detail::stored_prefix::release(stored_here);
+    detail::stored_prefix::release(stored_there);
 }

@@ -28,6 +28,7 @@
 #include <asio/associated_allocator.hpp>
 #include <asio/associated_cancellation_slot.hpp>
 #include <asio/associated_executor.hpp>
+#include <asio/associator.hpp>
 #include <asio/async_result.hpp>
 #include <asio/awaitable.hpp>
 #include <asio/error.hpp>
@@ -37,7 +38,7 @@
 #include <asio/prefer.hpp>
 #include <asio/use_awaitable.hpp>
 
-#if ASIO_VERSION >= 102300
+#if ASIO_VERSION >= 102700
 #include <asio/deferred.hpp>
 #endif
 
@@ -47,12 +48,12 @@
 
 namespace waymark::detail {
 
-//! What `co_await store.async_save(checkpoint)` uses. A deferred operation can be awaited in a coroutine of
-//! any executor, but only since Asio 1.23.
-#if ASIO_VERSION >= 102300
-using default_token = asio::deferred_t;
+//! What can be awaited without further ado. A deferred operation can be awaited in a coroutine of any executor
+//! and needs no memory for it, but up to Asio 1.26 not if it ends with an exception and a value.
+#if ASIO_VERSION >= 102700
+using awaitable_token = asio::deferred_t;
 #else
-using default_token = asio::use_awaitable_t<>;
+using awaitable_token = asio::use_awaitable_t<>;
 #endif
 
 //! An executor that counts as outstanding work of its context while it exists. `executor_work_guard` would

@@ -3,8 +3,9 @@
 
 #include <waymark/detail/asio.hpp>
 #include <waymark/detail/operation.hpp>
-#include <waymark/detail/session_calls.hpp>
-#include <waymark/detail/session_tasks.hpp>
+#include <waymark/detail/session_core.hpp>
+#include <waymark/detail/session_functions.hpp>
+#include <waymark/with_diagnostics.hpp>
 
 #include <asio/basic_waitable_timer.hpp>
 #include <asio/cancellation_state.hpp>
@@ -24,21 +25,23 @@
 
 namespace waymark {
 
-//! What `session::async_step` runs: a function without arguments that returns an awaitable of JSON.
+//! What `session::async_step` runs: an awaitable of JSON, or a function without arguments that returns one.
 template <class Action>
-concept step_action = requires(Action& action) {
-    {
-        action()
-    } -> std::same_as<asio::awaitable<boost::json::value>>;
-};
+concept step_action = std::same_as<std::remove_cvref_t<Action>, asio::awaitable<boost::json::value>> ||
+                      requires(Action& action) {
+                          {
+                              action()
+                          } -> std::same_as<asio::awaitable<boost::json::value>>;
+                      };
 
 namespace detail {
 
 //! g++ 12 destroys a lambda twice that captures by value and is written inside a `co_await` expression. One
-//! whose destructor does nothing survives that.
+//! whose destructor does nothing survives that, and so does a class with constructors, as an awaitable is.
 template <class Action>
 concept safe_in_co_await =
-    std::is_lvalue_reference_v<Action> || std::is_trivially_destructible_v<std::remove_cvref_t<Action>>;
+    std::is_lvalue_reference_v<Action> || std::is_trivially_destructible_v<std::remove_cvref_t<Action>> ||
+    std::same_as<Action, asio::awaitable<boost::json::value>>;
 
 //! The parts of a session that its steps use. They may go on when the session is gone.
 //!
@@ -46,10 +49,9 @@ concept safe_in_co_await =
 template <class Executor>
 class step_maker {
 public:
-    step_maker(std::shared_ptr<session_core> session, std::shared_ptr<engine> store, Executor executor,
-               std::string key, step_options options)
+    step_maker(std::shared_ptr<session_core> session, Executor executor, std::string key,
+               step_options options)
         : session_(std::move(session)),
-          engine_(std::move(store)),
           executor_(std::move(executor)),
           key_(std::move(key)),
           options_(options)
@@ -124,25 +126,20 @@ private:
 
     asio::awaitable<begun_step> begin()
     {
-        auto wanted = step(session_->agent_id(), session_->options().scope(), key_);
-        session_call<std::optional<begun_step>> begun(
-            job::kind::write,
-            [wanted = std::move(wanted), options = options_, exclusive = session_->options().is_exclusive()](
-                store& in, const session_position& position) mutable {
-                wanted.with_checkpoint(position.parent);
-                return std::optional(
-                    begin_step(in, wanted, options, exclusive ? std::optional(position) : std::nullopt));
-            });
-        std::error_code code;
-        diagnostics details;
-        auto token = asio::redirect_error(asio::use_awaitable, code);
-        auto record =
-            co_await asio::async_initiate<decltype(token), void(std::error_code, std::optional<begun_step>)>(
-                initiation<call_task<std::optional<begun_step>>, session_core>(session_, executor_), token,
-                std::move(begun), &details);
-        if (code)
-            throw error(code, details.message());
-        co_return std::move(*record);
+        auto begin = [wanted = step(session_->agent_id(), session_->options().scope(), key_),
+                      options = options_, exclusive = session_->options().is_exclusive()](
+                         store& in, const session_position& position) mutable {
+            wanted.with_checkpoint(position.parent);
+            return std::optional(
+                begin_step(in, wanted, options, exclusive ? std::optional(position) : std::nullopt));
+        };
+        const auto ignore = [](session_core&, const std::optional<begun_step>&) {};
+        using request_type = session_function<decltype(begin), std::decay_t<decltype(ignore)>>;
+        auto token = with_diagnostics(asio::use_awaitable);
+        auto begun = co_await start_request<request_type>(session_, executor_, token,
+                                                          request::schedule::ordered, session_->agent_id(),
+                                                          std::move(begin), ignore);
+        co_return std::move(*begun);
     }
 
     asio::awaitable<boost::json::value> end(step record)
@@ -180,12 +177,10 @@ private:
         constexpr int attempts = 8; // two and a half seconds together
         timer pause(co_await asio::this_coro::executor);
         for (int attempt = 1;; ++attempt) {
-            auto wanted = call<std::optional<step>>(job::kind::write, session_->agent_id(), write);
-            auto token = asio::redirect_error(asio::use_awaitable, code);
-            auto written =
-                co_await asio::async_initiate<decltype(token), void(std::error_code, std::optional<step>)>(
-                    initiation<call_job<std::optional<step>>>(engine_, executor_), token, std::move(wanted),
-                    &details);
+            auto token = with_diagnostics(details, asio::redirect_error(asio::use_awaitable, code));
+            auto written = co_await start_request<function_request<store_write>>(
+                session_->store_scheduler(), executor_, token, request::schedule::ordered,
+                session_->agent_id(), write);
             const bool may_pass = code == errc::overloaded || code == errc::busy || code == errc::unavailable;
             if (!may_pass || attempt == attempts)
                 co_return written;
@@ -197,7 +192,6 @@ private:
     }
 
     std::shared_ptr<session_core> session_;
-    std::shared_ptr<engine> engine_;
     Executor executor_;
     std::string key_;
     step_options options_;

@@ -5,7 +5,7 @@
 #include "temporary_folder.hpp"
 #include "worker.hpp"
 
-#include <waymark/detail/session_calls.hpp>
+#include <waymark/detail/session_functions.hpp>
 
 #include <boost/json/serialize.hpp>
 

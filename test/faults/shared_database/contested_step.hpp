@@ -3,7 +3,7 @@
 
 #include "claims.hpp"
 
-#include <waymark/detail/session_calls.hpp>
+#include <waymark/detail/session_functions.hpp>
 
 #include <array>
 #include <chrono>

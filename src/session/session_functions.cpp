@@ -2,7 +2,7 @@
 #include "../values/text.hpp"
 #include "../values/timestamp.hpp"
 
-#include <waymark/detail/session_calls.hpp>
+#include <waymark/detail/session_functions.hpp>
 
 #include <algorithm>
 #include <unordered_set>
@@ -41,7 +41,7 @@ checkpoint require_checkpoint(store& from, const std::string& agent_id, const st
     return std::move(*found);
 }
 
-std::optional<checkpoint> latest_named(store& from, const std::string& agent_id, const std::string& scope,
+std::optional<checkpoint> load_latest_named(store& from, const std::string& agent_id, const std::string& scope,
                                        const std::string& name)
 {
     auto found = from.load_all(query(agent_id).scope(scope).named(name).limit(1));

@@ -10,7 +10,6 @@
 #include <waymark/summary.hpp>
 #include <waymark/transfer.hpp>
 
-#include <filesystem>
 #include <string>
 
 namespace waymark::detail {
@@ -27,7 +26,7 @@ session_position position_of(const std::optional<checkpoint>& found);
 checkpoint require_checkpoint(store& from, const std::string& agent_id, const std::string& scope,
                               const std::string& id);
 //! The newest with that name.
-std::optional<checkpoint> latest_named(store& from, const std::string& agent_id, const std::string& scope,
+std::optional<checkpoint> load_latest_named(store& from, const std::string& agent_id, const std::string& scope,
                                        const std::string& name);
 
 //! Starts another agent from a checkpoint, with the records of the steps up to it: what was done is not done
@@ -64,8 +63,5 @@ bool settle_step(store& in, const std::string& agent_id, const std::string& scop
 //! Removes the record of a step that is in doubt. Returns whether it was there.
 //! @throws waymark::error `conflict` if it is done.
 bool forget_step(store& in, const std::string& agent_id, const std::string& scope, const std::string& key);
-
-call<transfer_result> export_file_call(std::filesystem::path file, export_options options);
-call<transfer_result> import_file_call(std::filesystem::path file, import_options options);
 
 } // namespace waymark::detail

@@ -1,0 +1,303 @@
+//! What an operation asks of a store, from its initiating function to the commit and back.
+#pragma once
+
+#include <waymark/save_receipt.hpp>
+#include <waymark/store.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <system_error>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace waymark::detail {
+
+class request;
+class stored_prefix;
+
+//! Who waits for a request: an operation with its handler, or a session.
+class waiter {
+public:
+    waiter(const waiter&) = delete;
+    waiter& operator=(const waiter&) = delete;
+
+    //! The request has ended. Called once, on any thread.
+    virtual void ended() noexcept = 0;
+    //! In place of `ended`: nobody will be told, because a context is going.
+    virtual void dropped() noexcept = 0;
+
+protected:
+    waiter() = default;
+    ~waiter() = default;
+};
+
+//! The store that requests are carried out on.
+class request_target {
+public:
+    request_target(store& chosen, const stored_prefix& mark) noexcept : backend(chosen), mark_(mark) {}
+
+    //! Conversations that were saved or loaded remember it, so that their next save counts what is new.
+    void note_stored(const conversation& chat) const noexcept;
+    void note_loaded(const std::optional<checkpoint>& loaded) const noexcept;
+    void note_loaded(const std::vector<checkpoint>& loaded) const noexcept;
+    template <class Other>
+    void note_loaded(const Other&) const noexcept
+    {
+    }
+
+    store& backend;
+
+private:
+    const stored_prefix& mark_;
+};
+
+//! One thing that is asked of a store: what it wants, which agents it concerns, when it is carried out, and
+//! how it ends.
+class request {
+public:
+    //! Writes of one agent are carried out in the order in which they came, whatever their kind.
+    enum class schedule : unsigned char {
+        read,       //!< beside the writes
+        survey,     //!< a read that takes long: beside the writes, and beside the short reads
+        batched,    //!< with others of its kind that wait in the same lane, in one commit
+        ordered,    //!< alone in its lane: a short write
+        background, //!< upkeep: beside the lanes; only what its own agents ask for later waits for it
+        flush,      //!< when all writes that came before it have ended
+    };
+
+    request(const request&) = delete;
+    request& operator=(const request&) = delete;
+    virtual ~request() = default;
+
+    schedule scheduled() const noexcept { return schedule_; }
+    bool is_read() const noexcept { return schedule_ == schedule::read || schedule_ == schedule::survey; }
+    //! The agent whose order it takes part in; empty: none.
+    const std::string& agent_id() const noexcept { return agent_id_; }
+    //! A second one, of a copy say; empty: none.
+    const std::string& other_agent_id() const noexcept { return other_agent_id_; }
+    //! What it holds that is not stored yet. Known once it was measured.
+    std::size_t bytes() const noexcept { return bytes_; }
+
+    //! Looks at what it holds, before it is queued. @throws waymark::error `invalid_argument`
+    void measure(const limits& accepted, std::uint64_t store_identity)
+    {
+        bytes_ = unstored_bytes(accepted, store_identity);
+    }
+    //! It is being queued, behind so many others.
+    void started(std::size_t queue_depth) noexcept
+    {
+        start_ = std::chrono::steady_clock::now();
+        queue_depth_ = queue_depth;
+    }
+    //! Whether it may share a commit with this one, which is before it in the lane.
+    virtual bool joins(const request& /*first*/) const noexcept { return false; }
+    //! Carries out itself, and those that have joined it. `batch` begins with this one.
+    virtual void run(const request_target& in, std::span<const std::shared_ptr<request>> batch) noexcept = 0;
+
+    //! Sets the error that it ends with, and names the agent if `details` does not. Lets go of what it was
+    //! to save: its handler may run much later.
+    void fail(std::error_code code, std::string details) noexcept;
+    //! The same with the exception that is being handled. A write that ends with anything but waymark::error
+    //! may have been committed.
+    void fail_with_current_exception() noexcept;
+    //! The same in place of having run: nothing was written.
+    void refuse_with_current_exception() noexcept;
+    //! The same for one that was cancelled before it began, or whose store or session was destroyed.
+    void abort(std::error_code aborted) noexcept;
+    std::error_code code() const noexcept { return code_; }
+    const std::string& details() const noexcept { return details_; }
+    std::string take_details() noexcept { return std::move(details_); }
+
+    //! Who is told when it ends, if not its waiter: the session whose turn it is.
+    void set_supervisor(waiter* who) noexcept { supervisor_ = who; }
+    void set_waiter(waiter& who) noexcept { waiter_ = &who; }
+    //! Tells whoever is to be told that it has ended. The reference goes first: the waiter has its own, and
+    //! what it belongs to may be gone when this returns.
+    static void end(std::shared_ptr<request> ended) noexcept;
+    //! Tells the waiter, by a supervisor.
+    static void hand_over(std::shared_ptr<request> ended) noexcept;
+    static void drop(std::shared_ptr<request> unended) noexcept;
+
+protected:
+    request(schedule when, std::string agent_id, std::string other_agent_id = {}) noexcept
+        : schedule_(when), agent_id_(std::move(agent_id)), other_agent_id_(std::move(other_agent_id))
+    {
+        if (other_agent_id_ == agent_id_)
+            other_agent_id_.clear();
+    }
+
+    virtual std::size_t unstored_bytes(const limits& /*accepted*/, std::uint64_t /*store_identity*/) const
+    {
+        return 0;
+    }
+    virtual void drop_input() noexcept {}
+    std::chrono::steady_clock::time_point start() const noexcept { return start_; }
+    std::size_t queue_depth() const noexcept { return queue_depth_; }
+
+private:
+    friend class request_list;
+    friend class request_queue;
+
+    void fail_with_current_exception(bool may_be_written) noexcept;
+
+    const schedule schedule_;
+    std::string agent_id_;
+    std::string other_agent_id_;
+    std::size_t bytes_ = 0;
+    std::size_t queue_depth_ = 0;
+    std::chrono::steady_clock::time_point start_;
+    std::error_code code_;
+    std::string details_;
+    waiter* waiter_ = nullptr;
+    waiter* supervisor_ = nullptr;
+    // Kept by the queue that it stands in.
+    std::shared_ptr<request> behind_;
+    std::shared_ptr<request> stand_in_; // in the lane of its second agent
+    std::uint64_t number_ = 0;
+    std::size_t to_wait_for_ = 0; // lanes that have yet to reach it; for a flush, writes that have yet to end
+};
+
+//! Requests in their order. They are linked to each other: it takes no memory to stand here.
+class request_list {
+public:
+    request_list() = default;
+    request_list(request_list&& other) noexcept;
+    request_list& operator=(request_list&& other) noexcept;
+    ~request_list() { clear(); }
+
+    bool empty() const noexcept { return first_ == nullptr; }
+    std::size_t size() const noexcept { return size_; }
+    request& front() const noexcept { return *first_; }
+    void push_back(std::shared_ptr<request> arrived) noexcept;
+    std::shared_ptr<request> pop_front() noexcept;
+    //! Puts the others before its own.
+    void prepend(request_list others) noexcept;
+    //! Null if it is not here.
+    std::shared_ptr<request> remove(const request& wanted) noexcept;
+    //! Calls `visit` with each, and removes those for which it returns true, which are then in `removed`.
+    template <class Visit>
+    void remove_if(Visit visit, request_list& removed) noexcept
+    {
+        request_list kept;
+        while (!empty()) {
+            auto each = pop_front();
+            (visit(*each) ? removed : kept).push_back(std::move(each));
+        }
+        *this = std::move(kept);
+    }
+    void clear() noexcept;
+
+private:
+    std::shared_ptr<request> first_;
+    request* last_ = nullptr;
+    std::size_t size_ = 0;
+};
+
+//! One that ends with a value.
+template <class Result>
+class result_request : public request {
+public:
+    using result_type = Result;
+    using awaited = result_request; // what an operation knows of it
+
+    Result take_result() noexcept { return std::move(result_); }
+
+protected:
+    using request::request;
+    Result result_{};
+};
+
+template <>
+class result_request<void> : public request {
+public:
+    using result_type = void;
+    using awaited = result_request;
+
+protected:
+    using request::request;
+};
+
+//! A call of a function with the store.
+template <class Function>
+class function_request final : public result_request<std::invoke_result_t<Function&, store&>> {
+public:
+    using base = result_request<std::invoke_result_t<Function&, store&>>;
+
+    function_request(request::schedule when, std::string agent_id, Function function,
+                     std::string other_agent_id = {})
+        : base(when, std::move(agent_id), std::move(other_agent_id)), function_(std::move(function))
+    {
+    }
+
+    void run(const request_target& in, std::span<const std::shared_ptr<request>> /*batch*/) noexcept override
+    {
+        try {
+            if constexpr (std::is_void_v<typename base::result_type>)
+                (*function_)(in.backend);
+            else {
+                this->result_ = (*function_)(in.backend);
+                in.note_loaded(this->result_);
+            }
+        } catch (...) {
+            this->fail_with_current_exception();
+        }
+    }
+
+protected:
+    void drop_input() noexcept override { function_.reset(); }
+
+private:
+    std::optional<Function> function_;
+};
+
+//! A save. Those that wait in a lane are committed together.
+class batched_save : public result_request<save_receipt> {
+public:
+    explicit batched_save(save_request wanted);
+
+    bool joins(const request& first) const noexcept override;
+    void run(const request_target& in, std::span<const std::shared_ptr<request>> batch) noexcept override;
+
+protected:
+    //! What it wants is to be set before it is submitted.
+    explicit batched_save(std::string agent_id) : result_request(schedule::batched, std::move(agent_id)) {}
+
+    std::size_t unstored_bytes(const limits& accepted, std::uint64_t store_identity) const override;
+    void drop_input() noexcept override { wanted_.reset(); }
+
+    std::optional<save_request> wanted_; // comes back from the store after a success
+};
+
+//! Records of steps, likewise.
+class batched_steps final : public result_request<std::vector<step_outcome>> {
+public:
+    explicit batched_steps(std::vector<step_request> wanted);
+
+    bool joins(const request& first) const noexcept override;
+    void run(const request_target& in, std::span<const std::shared_ptr<request>> batch) noexcept override;
+
+protected:
+    std::size_t unstored_bytes(const limits& accepted, std::uint64_t store_identity) const override;
+    void drop_input() noexcept override { wanted_.clear(); }
+
+private:
+    std::vector<step_request> wanted_;
+};
+
+//! Ends when all writes that were queued before it have.
+class flush_request final : public result_request<void> {
+public:
+    flush_request() : result_request(schedule::flush, {}) {}
+    void run(const request_target& /*in*/, std::span<const std::shared_ptr<request>> /*batch*/) noexcept override
+    {
+    }
+};
+
+} // namespace waymark::detail

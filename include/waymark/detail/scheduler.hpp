@@ -1,0 +1,76 @@
+//! Carries out the requests of an async_store: in which order, how many at once, and which together. Contains
+//! no Asio, so that a compiled Waymark works with whatever version and settings of Asio its user has.
+#pragma once
+
+#include <waymark/detail/request.hpp>
+#include <waymark/detail/work.hpp>
+
+#include <cstddef>
+#include <memory>
+#include <system_error>
+
+namespace waymark {
+
+//! How full the queues of an `async_store` are at a moment.
+struct queue_figures {
+    struct side {
+        std::size_t queued_operations = 0; //!< queued or under way
+        std::size_t queued_bytes = 0;
+        std::size_t waiting_operations = 0; //!< waiting for a slot in the queue
+        std::size_t waiting_bytes = 0;
+    };
+    side writes; //!< of agents
+    side reads;
+    side upkeep; //!< verification, exports, imports, compaction and the retention of sessions
+};
+
+namespace detail {
+
+//! See async_options.
+struct scheduler_limits {
+    std::size_t queued_operations = 1024;
+    std::size_t queued_bytes = std::size_t{64} << 20;
+    std::size_t waiting_operations = 4096;
+    std::size_t waiting_bytes = std::size_t{64} << 20;
+    std::size_t batch_operations = 256;
+    std::size_t concurrent_reads = 2;
+    std::size_t concurrent_upkeep = 1;
+};
+
+//! Every request that was submitted ends exactly once: with its outcome, or without having run, as cancelled,
+//! overloaded or closed.
+class scheduler {
+public:
+    //! `aborted` is what requests end with that are cancelled. Asio has an error category of its own for it.
+    //! @throws waymark::error `invalid_argument` without a backend, or with a limit of 0 that must not be.
+    scheduler(std::shared_ptr<store> backend, const scheduler_limits& limits, std::error_code aborted);
+    scheduler(const scheduler&) = delete;
+    scheduler& operator=(const scheduler&) = delete;
+    ~scheduler();
+
+    //! How many requests can be carried out at once.
+    std::size_t concurrency() const noexcept;
+    //! Where that is done. @pre it has not been called, and nothing was submitted
+    void run_on(std::unique_ptr<work_executor> pool) noexcept;
+
+    const std::shared_ptr<store>& backend() const noexcept;
+    queue_figures queues() const;
+    std::error_code aborted() const noexcept;
+
+    //! May end the request at once if there is no room for it.
+    void submit(const std::shared_ptr<request>& submitted) noexcept;
+    //! Ends the request as cancelled if it has not begun; does nothing otherwise.
+    void cancel(request& wanted) noexcept;
+
+    //! Finishes what is under way, ends the rest as cancelled, and lets go of the backend and the pool. Waits
+    //! for running work only, never for work that the pool has yet to begin.
+    void close() noexcept;
+
+private:
+    class impl;
+    std::shared_ptr<impl> impl_;
+};
+
+} // namespace detail
+
+} // namespace waymark

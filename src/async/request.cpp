@@ -1,0 +1,306 @@
+#include "../values/storage_memory.hpp"
+#include "../values/text.hpp"
+
+#include <waymark/detail/request.hpp>
+
+#include <new>
+
+namespace waymark::detail {
+
+void request_target::note_stored(const conversation& chat) const noexcept
+{
+    conversation_access::mark_stored(chat, mark_);
+}
+
+void request_target::note_loaded(const std::optional<checkpoint>& loaded) const noexcept
+{
+    if (loaded)
+        note_stored(loaded->conversation());
+}
+
+void request_target::note_loaded(const std::vector<checkpoint>& loaded) const noexcept
+{
+    for (const auto& each : loaded)
+        note_stored(each.conversation());
+}
+
+// How a request ends
+
+void request::fail(std::error_code code, std::string details) noexcept
+{
+    code_ = code;
+    drop_input();
+    try {
+        const auto agent = agent_id_.empty() ? std::string() : quoted(agent_id_);
+        if (details.find(agent) == std::string::npos)
+            details.insert(0, "agent " + agent + ": ");
+        details_ = std::move(details);
+    } catch (const std::bad_alloc&) { // an error without its details is still an error
+        details_.clear();
+    }
+}
+
+void request::fail_with_current_exception() noexcept
+{
+    fail_with_current_exception(!is_read());
+}
+
+void request::refuse_with_current_exception() noexcept
+{
+    fail_with_current_exception(false);
+}
+
+void request::fail_with_current_exception(bool may_be_written) noexcept
+{
+    std::error_code code = errc::io;
+    std::string text;
+    const auto keep = [&text](const char* said) {
+        try {
+            text = said;
+        } catch (const std::bad_alloc&) {
+            text.clear();
+        }
+    };
+    try {
+        throw;
+    } catch (const error& failure) {
+        keep(failure.details().message().c_str());
+        return fail(failure.code(), std::move(text));
+    } catch (const std::bad_alloc&) {
+        code = std::make_error_code(std::errc::not_enough_memory);
+        keep("memory ran out");
+    } catch (const std::system_error& failure) {
+        code = failure.code();
+        keep(failure.what());
+    } catch (const std::exception& failure) {
+        keep(failure.what());
+    } catch (...) {
+        keep("the store threw something that is no exception");
+    }
+    fail(may_be_written ? make_error_code(errc::outcome_unknown) : code, std::move(text));
+}
+
+void request::abort(std::error_code aborted) noexcept
+{
+    std::string details;
+    try {
+        details = "it was cancelled, or its store or session destroyed, before it began";
+    } catch (const std::bad_alloc&) { // NOLINT(bugprone-empty-catch): see fail
+    }
+    fail(aborted, std::move(details));
+}
+
+void request::end(std::shared_ptr<request> ended) noexcept
+{
+    if (ended->supervisor_ == nullptr)
+        return hand_over(std::move(ended));
+    auto* const who = std::exchange(ended->supervisor_, nullptr);
+    ended.reset();
+    who->ended();
+}
+
+void request::hand_over(std::shared_ptr<request> ended) noexcept
+{
+    auto* const who = std::exchange(ended->waiter_, nullptr);
+    ended.reset();
+    if (who != nullptr)
+        who->ended();
+}
+
+void request::drop(std::shared_ptr<request> unended) noexcept
+{
+    auto* const who = std::exchange(unended->waiter_, nullptr);
+    unended.reset();
+    if (who != nullptr)
+        who->dropped();
+}
+
+// Lists of them
+
+request_list::request_list(request_list&& other) noexcept
+    : first_(std::move(other.first_)),
+      last_(std::exchange(other.last_, nullptr)),
+      size_(std::exchange(other.size_, 0))
+{
+}
+
+request_list& request_list::operator=(request_list&& other) noexcept
+{
+    clear();
+    first_ = std::move(other.first_);
+    last_ = std::exchange(other.last_, nullptr);
+    size_ = std::exchange(other.size_, 0);
+    return *this;
+}
+
+void request_list::push_back(std::shared_ptr<request> arrived) noexcept
+{
+    auto* const newest = arrived.get();
+    (last_ == nullptr ? first_ : last_->behind_) = std::move(arrived);
+    last_ = newest;
+    ++size_;
+}
+
+std::shared_ptr<request> request_list::pop_front() noexcept
+{
+    auto taken = std::move(first_);
+    first_ = std::move(taken->behind_);
+    if (first_ == nullptr)
+        last_ = nullptr;
+    --size_;
+    return taken;
+}
+
+void request_list::prepend(request_list others) noexcept
+{
+    if (others.empty())
+        return;
+    others.last_->behind_ = std::move(first_);
+    first_ = std::move(others.first_);
+    if (last_ == nullptr)
+        last_ = others.last_;
+    size_ += std::exchange(others.size_, 0);
+    others.last_ = nullptr;
+}
+
+std::shared_ptr<request> request_list::remove(const request& wanted) noexcept
+{
+    request* before = nullptr;
+    for (auto* each = first_.get(); each != nullptr; before = each, each = each->behind_.get()) {
+        if (each != &wanted)
+            continue;
+        auto& link = before == nullptr ? first_ : before->behind_;
+        auto taken = std::move(link);
+        link = std::move(taken->behind_);
+        if (last_ == taken.get())
+            last_ = before;
+        --size_;
+        return taken;
+    }
+    return nullptr;
+}
+
+void request_list::clear() noexcept
+{
+    while (!empty()) // one by one: a long list would be a deep recursion
+        pop_front();
+}
+
+// Saves and steps
+
+namespace {
+
+//! One outcome for each request of a batch. @throws waymark::error `outcome_unknown`
+void require_outcomes(std::size_t given, std::size_t wanted, const char* function)
+{
+    if (given != wanted)
+        throw error(errc::outcome_unknown, "the store gave " + std::to_string(given) + " outcomes for " +
+                                               std::to_string(wanted) + " requests; its " + function +
+                                               " is wrong");
+}
+
+void fail_all_with_current_exception(std::span<const std::shared_ptr<request>> batch) noexcept
+{
+    for (const auto& each : batch)
+        each->fail_with_current_exception();
+}
+
+} // namespace
+
+batched_save::batched_save(save_request wanted)
+    : result_request(schedule::batched, wanted.checkpoint().agent_id()), wanted_(std::move(wanted))
+{
+}
+
+std::size_t batched_save::unstored_bytes(const limits& accepted, std::uint64_t store_identity) const
+{
+    const auto& saved = wanted_->checkpoint();
+    validate_sizes(saved, accepted);
+    return conversation_access::unstored_bytes(saved.conversation(), store_identity) +
+           saved.bytes_besides_conversation();
+}
+
+bool batched_save::joins(const request& first) const noexcept
+{
+    return dynamic_cast<const batched_save*>(&first) != nullptr;
+}
+
+void batched_save::run(const request_target& in, std::span<const std::shared_ptr<request>> batch) noexcept
+{
+    const auto at = [&](std::size_t i) -> batched_save& { return static_cast<batched_save&>(*batch[i]); };
+    std::vector<save_request> requests;
+    try {
+        requests.reserve(batch.size());
+    } catch (const std::bad_alloc&) { // before anything is written
+        for (const auto& each : batch)
+            each->refuse_with_current_exception();
+        return;
+    }
+    for (std::size_t i = 0; i < batch.size(); ++i)
+        requests.push_back(std::move(*at(i).wanted_));
+    std::vector<save_outcome> outcomes;
+    try {
+        outcomes = in.backend.save(requests);
+        require_outcomes(outcomes.size(), batch.size(), "save()");
+    } catch (...) {
+        return fail_all_with_current_exception(batch);
+    }
+    const auto end = std::chrono::steady_clock::now();
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+        auto& save = at(i);
+        if (outcomes[i].code()) {
+            save.fail(outcomes[i].code(), std::move(outcomes[i]).details().message());
+            continue;
+        }
+        in.note_stored(requests[i].checkpoint().conversation());
+        save.wanted_ = std::move(requests[i]);
+        save.result_ = {outcomes[i].value(), batch.size(), save.queue_depth(), end - save.start()};
+    }
+}
+
+batched_steps::batched_steps(std::vector<step_request> wanted)
+    : result_request(schedule::batched, wanted.empty() ? std::string() : wanted.front().step().agent_id()),
+      wanted_(std::move(wanted))
+{
+}
+
+std::size_t batched_steps::unstored_bytes(const limits& /*accepted*/, std::uint64_t /*store_identity*/) const
+{
+    std::size_t sum = 0;
+    for (const auto& each : wanted_)
+        sum += each.step().bytes();
+    return sum;
+}
+
+bool batched_steps::joins(const request& first) const noexcept
+{
+    return dynamic_cast<const batched_steps*>(&first) != nullptr;
+}
+
+void batched_steps::run(const request_target& in, std::span<const std::shared_ptr<request>> batch) noexcept
+{
+    const auto at = [&](std::size_t i) -> batched_steps& { return static_cast<batched_steps&>(*batch[i]); };
+    std::vector<step_request> all;
+    try {
+        for (std::size_t i = 0; i < batch.size(); ++i) {
+            all.insert(all.end(), at(i).wanted_.begin(), at(i).wanted_.end());
+            at(i).result_.reserve(at(i).wanted_.size()); // no failure once they are written
+        }
+    } catch (const std::bad_alloc&) {
+        for (const auto& each : batch)
+            each->refuse_with_current_exception();
+        return;
+    }
+    try {
+        auto outcomes = in.backend.put_steps(all);
+        require_outcomes(outcomes.size(), all.size(), "put_steps()");
+        auto next = outcomes.begin();
+        for (std::size_t i = 0; i < batch.size(); ++i)
+            for (auto left = at(i).wanted_.size(); left > 0; --left)
+                at(i).result_.push_back(std::move(*next++));
+    } catch (...) {
+        fail_all_with_current_exception(batch);
+    }
+}
+
+} // namespace waymark::detail
