@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace waymark {
 
@@ -39,16 +40,19 @@ private:
 //! Called on the thread that transfers, now and then and once at the end. It must not call the store.
 using transfer_callback = std::function<void(const transfer_result&)>;
 
+//! Options of the exports.
 class export_options {
 public:
-    //! All agents.
     export_options() = default;
 
-    //! Just this one.
-    export_options& of_agent(std::string agent_id) &;
-    export_options&& of_agent(std::string agent_id) &&;
-    export_options& with_progress(transfer_callback progress) &;
-    export_options&& with_progress(transfer_callback progress) &&;
+    //! Exports only this agent. Default: all agents.
+    //! @throws waymark::error `invalid_argument` if the id is not valid.
+    export_options& of_agent(std::string agent_id);
+    export_options& with_progress(transfer_callback progress)
+    {
+        progress_ = std::move(progress);
+        return *this;
+    }
 
     const std::optional<std::string>& agent() const noexcept { return agent_; }
     const transfer_callback& progress() const noexcept { return progress_; }
@@ -63,18 +67,21 @@ private:
 //! input does not have is taken away.
 enum class existing { skip, replace, fail };
 
+//! Options of the imports.
 class import_options {
 public:
     import_options() = default;
 
-    //! `existing::skip` unless told.
-    import_options& when_exists(existing what) & noexcept;
-    import_options&& when_exists(existing what) && noexcept;
-    //! Everything becomes this agent's. An input with several agents is refused then.
-    import_options& as_agent(std::string agent_id) &;
-    import_options&& as_agent(std::string agent_id) &&;
-    import_options& with_progress(transfer_callback progress) &;
-    import_options&& with_progress(transfer_callback progress) &&;
+    // clang-format off
+    //! Default: `existing::skip`.
+    import_options& when_exists(existing what) noexcept { existing_ = what; return *this; }
+    //! Imports everything as this agent's; an input with several agents is refused. Default: keeps the agents
+    //! of the input.
+    //! @throws waymark::error `invalid_argument` if the id is not valid.
+    import_options& as_agent(std::string agent_id);
+    import_options& with_progress(transfer_callback progress)
+    { progress_ = std::move(progress); return *this; }
+    // clang-format on
 
     existing when_exists() const noexcept { return existing_; }
     const std::optional<std::string>& agent() const noexcept { return agent_; }

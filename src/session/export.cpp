@@ -19,27 +19,11 @@ namespace waymark {
 
 namespace json = boost::json;
 
-export_options& export_options::of_agent(std::string agent_id) &
+export_options& export_options::of_agent(std::string agent_id)
 {
     validate_id(agent_id, "the agent id");
     agent_ = std::move(agent_id);
     return *this;
-}
-
-export_options&& export_options::of_agent(std::string agent_id) &&
-{
-    return std::move(of_agent(std::move(agent_id)));
-}
-
-export_options& export_options::with_progress(transfer_callback progress) &
-{
-    progress_ = std::move(progress);
-    return *this;
-}
-
-export_options&& export_options::with_progress(transfer_callback progress) &&
-{
-    return std::move(with_progress(std::move(progress)));
 }
 
 namespace {

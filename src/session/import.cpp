@@ -19,38 +19,11 @@ namespace waymark {
 namespace json = boost::json;
 using detail::transfer_entry;
 
-import_options& import_options::when_exists(existing what) & noexcept
-{
-    existing_ = what;
-    return *this;
-}
-
-import_options&& import_options::when_exists(existing what) && noexcept
-{
-    return std::move(when_exists(what));
-}
-
-import_options& import_options::as_agent(std::string agent_id) &
+import_options& import_options::as_agent(std::string agent_id)
 {
     validate_id(agent_id, "the agent id");
     agent_ = std::move(agent_id);
     return *this;
-}
-
-import_options&& import_options::as_agent(std::string agent_id) &&
-{
-    return std::move(as_agent(std::move(agent_id)));
-}
-
-import_options& import_options::with_progress(transfer_callback progress) &
-{
-    progress_ = std::move(progress);
-    return *this;
-}
-
-import_options&& import_options::with_progress(transfer_callback progress) &&
-{
-    return std::move(with_progress(std::move(progress)));
 }
 
 namespace {
