@@ -108,7 +108,7 @@ private:
 transfer_result export_lines(store& from, std::ostream& to, const export_options& options = {});
 
 //! Writes JSON Lines to a file that only its owner can read. It is written under another name, synced and
-//! then renamed: `file` never holds half an export, and after an error it is what it was before.
+//! then renamed: `file` holds either what it held before or the whole export.
 //! @throws waymark::error as for a stream; `io` if the file cannot be written.
 transfer_result export_lines(store& from, const std::filesystem::path& file,
                              const export_options& options = {});

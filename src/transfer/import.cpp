@@ -14,7 +14,7 @@ namespace waymark::transfer {
 
 namespace {
 
-//! Gives the agent that the options ask for to every next.
+//! Gives the agent that the options ask for to every entry.
 class renaming {
 public:
     explicit renaming(const std::optional<std::string>& agent_id) : wanted_(agent_id) {}
