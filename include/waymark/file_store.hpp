@@ -13,13 +13,13 @@ class file_options {
 public:
     file_options() = default;
 
-    //! Opens what another process may be writing, and sees each save that returned before the question.
-    //! Everything that writes fails with `errc::invalid_argument`. Reading fails with `errc::busy` if the
-    //! folder changes faster than it can be read.
-    file_options& read_only(bool only = true) & noexcept;
-    file_options&& read_only(bool only = true) && noexcept;
-    file_options& with_limits(waymark::limits bounds) & noexcept;
-    file_options&& with_limits(waymark::limits bounds) && noexcept;
+    // clang-format off
+    //! Opens a folder that another process may be writing to; a read sees every save that returned before it.
+    //! Writing fails with `errc::invalid_argument`. Reading fails with `errc::busy` if the folder changes
+    //! faster than it can be read. Default: opens it for writing.
+    file_options& read_only(bool only = true) noexcept { read_only_ = only; return *this; }
+    file_options& with_limits(waymark::limits bounds) noexcept { limits_ = bounds; return *this; }
+    // clang-format on
 
     bool is_read_only() const noexcept { return read_only_; }
     const waymark::limits& limits() const noexcept { return limits_; }

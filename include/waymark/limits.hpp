@@ -23,27 +23,26 @@ public:
     limits() = default;
 
     //! How deep arrays and objects may nest inside `state`, `metadata`, tool-call arguments and `extra`.
+    //! Default: 64.
     std::size_t max_depth() const noexcept { return max_depth_; }
-    //! The payload of one message.
+    //! The payload of one message. Default: 256 MiB.
     std::size_t max_message_bytes() const noexcept { return max_message_bytes_; }
-    //! The payload of `state`.
+    //! The payload of `state`. Default: 256 MiB.
     std::size_t max_state_bytes() const noexcept { return max_state_bytes_; }
     //! The payload of `metadata`, which every list carries along, and of a conversation's extra members.
+    //! Default: 1 MiB.
     std::size_t max_metadata_bytes() const noexcept { return max_metadata_bytes_; }
-    //! The length of a whole checkpoint as JSON text (`to_bytes`, `from_bytes`).
+    //! The length of a whole checkpoint as JSON text (`to_bytes`, `from_bytes`). Default: 4 GiB.
     std::size_t max_document_bytes() const noexcept { return max_document_bytes_; }
 
     //! @throws waymark::error `invalid_argument` above `highest_max_depth`.
-    limits& with_max_depth(std::size_t depth) &;
-    limits&& with_max_depth(std::size_t depth) &&;
-    limits& with_max_message_bytes(std::size_t bytes) & noexcept;
-    limits&& with_max_message_bytes(std::size_t bytes) && noexcept;
-    limits& with_max_state_bytes(std::size_t bytes) & noexcept;
-    limits&& with_max_state_bytes(std::size_t bytes) && noexcept;
-    limits& with_max_metadata_bytes(std::size_t bytes) & noexcept;
-    limits&& with_max_metadata_bytes(std::size_t bytes) && noexcept;
-    limits& with_max_document_bytes(std::size_t bytes) & noexcept;
-    limits&& with_max_document_bytes(std::size_t bytes) && noexcept;
+    limits& with_max_depth(std::size_t depth);
+    // clang-format off
+    limits& with_max_message_bytes(std::size_t bytes) noexcept { max_message_bytes_ = bytes; return *this; }
+    limits& with_max_state_bytes(std::size_t bytes) noexcept { max_state_bytes_ = bytes; return *this; }
+    limits& with_max_metadata_bytes(std::size_t bytes) noexcept { max_metadata_bytes_ = bytes; return *this; }
+    limits& with_max_document_bytes(std::size_t bytes) noexcept { max_document_bytes_ = bytes; return *this; }
+    // clang-format on
 
 private:
     std::size_t max_depth_ = 64;

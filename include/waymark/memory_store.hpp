@@ -12,8 +12,11 @@ class memory_options {
 public:
     memory_options() = default;
 
-    memory_options& with_limits(waymark::limits bounds) & noexcept;
-    memory_options&& with_limits(waymark::limits bounds) && noexcept;
+    memory_options& with_limits(waymark::limits bounds) noexcept
+    {
+        limits_ = bounds;
+        return *this;
+    }
     const waymark::limits& limits() const noexcept { return limits_; }
 
 private:

@@ -22,43 +22,39 @@ class postgres_options {
 public:
     postgres_options() = default;
 
-    //! The schema that holds the tables; "waymark" unless told.
-    postgres_options& with_schema(std::string name) &;
-    postgres_options&& with_schema(std::string name) &&;
-    //! `if_needed` unless told.
-    postgres_options& with_migration(waymark::migration allowed) & noexcept;
-    postgres_options&& with_migration(waymark::migration allowed) && noexcept;
-    //! How many partitions the tables are made with, by hash of the agent's id; 0 unless told: none.
-    postgres_options& with_partitions(std::size_t count) & noexcept;
-    postgres_options&& with_partitions(std::size_t count) && noexcept;
-    //! How many transactions write at the same time, each on a connection of its own; 4 unless told. An
-    //! async_store spreads its agents over them. Loads use further connections.
+    // clang-format off
+    //! The schema that holds the tables. Default: "waymark".
+    //! @throws waymark::error `invalid_argument` unless the name has 1 to 63 bytes and no NUL.
+    postgres_options& with_schema(std::string name);
+    //! Default: `if_needed`.
+    postgres_options& with_migration(waymark::migration allowed) noexcept
+    { migration_ = allowed; return *this; }
+    //! How many partitions the tables are made with, by hash of the agent's id; 0: none. Default: 0.
+    postgres_options& with_partitions(std::size_t count) noexcept { partitions_ = count; return *this; }
+    //! How many transactions write at the same time, each on a connection of its own. An async_store spreads
+    //! its agents over them. Loads use further connections. Default: 4.
     //! @throws waymark::error `invalid_argument` if it is 0.
-    postgres_options& with_write_lanes(std::size_t count) &;
-    postgres_options&& with_write_lanes(std::size_t count) &&;
-    //! For each host of the connection string, unless that says `connect_timeout`; 5 seconds unless told, 2
-    //! at least.
-    postgres_options& with_connect_timeout(std::chrono::milliseconds timeout) & noexcept;
-    postgres_options&& with_connect_timeout(std::chrono::milliseconds timeout) && noexcept;
-    //! For each statement, and for each answer of the server; 30 seconds unless told. A second more for each
-    //! MiB that a statement writes, or that the checkpoint being loaded holds, where that is more than 4 MiB.
+    postgres_options& with_write_lanes(std::size_t count);
+    //! For each host of the connection string, unless that says `connect_timeout`; at least 2 seconds.
+    //! Default: 5 seconds.
+    postgres_options& with_connect_timeout(std::chrono::milliseconds timeout) noexcept;
+    //! For each statement, and for each answer of the server. A statement that writes more than 4 MiB, or
+    //! loads a checkpoint that holds more, has a second more for each MiB. Default: 30 seconds.
     //! @throws waymark::error `invalid_argument` if it is not above 0, or above a day.
-    postgres_options& with_statement_timeout(std::chrono::milliseconds timeout) &;
-    postgres_options&& with_statement_timeout(std::chrono::milliseconds timeout) &&;
-    //! How long a transaction that failed for a reason that passes (a lost connection, a restart, a failover,
-    //! a serialization failure) is run again; 30 seconds unless told, 0: never, at most a day.
-    postgres_options& with_retry_for(std::chrono::milliseconds time) & noexcept;
-    postgres_options&& with_retry_for(std::chrono::milliseconds time) && noexcept;
-    //! `full` unless told: `synchronous_commit` is `on` in our transactions, or what the server has if that
-    //! is more. `relaxed`: `off`; a crash of the server may lose the newest saves.
-    postgres_options& with_durability(waymark::durability level) & noexcept;
-    postgres_options&& with_durability(waymark::durability level) && noexcept;
-    //! Keep prepared statements on the server: small batches cost less. Not with a pooler in transaction
-    //! mode that does not know of them.
-    postgres_options& with_prepared_statements(bool keep = true) & noexcept;
-    postgres_options&& with_prepared_statements(bool keep = true) && noexcept;
-    postgres_options& with_limits(waymark::limits bounds) & noexcept;
-    postgres_options&& with_limits(waymark::limits bounds) && noexcept;
+    postgres_options& with_statement_timeout(std::chrono::milliseconds timeout);
+    //! How long a transaction is repeated that failed for a passing reason (a lost connection, a restart, a
+    //! failover, a serialization failure); 0: never, at most a day. Default: 30 seconds.
+    postgres_options& with_retry_for(std::chrono::milliseconds time) noexcept;
+    //! `full`: `synchronous_commit` is `on` in our transactions, or the server's setting if that is stronger.
+    //! `relaxed`: it is `off`; a crash of the server may lose the newest saves. Default: `full`.
+    postgres_options& with_durability(waymark::durability level) noexcept
+    { durability_ = level; return *this; }
+    //! Keeps prepared statements on the server: small batches cost less. Not for a pooler in transaction mode
+    //! that does not support them. Default: off.
+    postgres_options& with_prepared_statements(bool keep = true) noexcept
+    { prepares_statements_ = keep; return *this; }
+    postgres_options& with_limits(waymark::limits bounds) noexcept { limits_ = bounds; return *this; }
+    // clang-format on
 
     const std::string& schema() const noexcept { return schema_; }
     waymark::migration migration() const noexcept { return migration_; }

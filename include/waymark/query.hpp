@@ -12,8 +12,8 @@
 
 namespace waymark {
 
-//! A place in a list, to go on after it: `query.after(cursor(page.back()))`. Stays valid when checkpoints
-//! come and go.
+//! A position in a list, from which the next page continues: `query.after(cursor(page.back()))`. It stays
+//! valid when checkpoints are saved or deleted.
 class cursor {
 public:
     explicit cursor(const checkpoint_header& last) : cursor(last.agent_id(), last.sequence()) {}
@@ -31,7 +31,7 @@ private:
     std::int64_t sequence_;
 };
 
-//! A description of checkpoints, built up by what it should be narrowed to. All conditions must hold.
+//! Selects checkpoints. Every condition that is added must hold.
 //!
 //! Order: newest first, or with `oldest_first()` the other way round; across agents by agent id (byte by
 //! byte), then by sequence.
@@ -42,31 +42,27 @@ public:
     explicit query(std::string agent_id);
     static query all_agents() { return query{}; }
 
+    // clang-format off
     //! Only this scope; `""` is the default scope.
-    query& scope(std::string scope) &;
-    query&& scope(std::string scope) &&;
-    query& named(std::string name) &;
-    query&& named(std::string name) &&;
-    //! Made after `time`, exclusive.
-    query& since(timestamp time) &;
-    query&& since(timestamp time) &&;
-    //! Made from `first` to `last`, inclusive.
-    query& between(timestamp first, timestamp last) &;
-    query&& between(timestamp first, timestamp last) &&;
-    //! Saved before this checkpoint, by sequence. A store that does not know it answers `not_found`; one
-    //! that knows it in several scopes, `conflict` (narrow it with `scope`). Needs one agent.
-    query& before(std::string id) &;
-    query&& before(std::string id) &&;
-    //! The metadata member `key` equals `value`, type and all. May be given several times.
-    query& metadata(std::string key, json_input value) &;
-    query&& metadata(std::string key, json_input value) &&;
-    query& limit(std::size_t count) &;
-    query&& limit(std::size_t count) &&;
-    //! Go on behind this place, in the direction of the list.
-    query& after(cursor place) &;
-    query&& after(cursor place) &&;
-    query& oldest_first() &;
-    query&& oldest_first() &&;
+    query& scope(std::string scope) { scope_ = std::move(scope); return *this; }
+    //! Only checkpoints with this name.
+    query& named(std::string name) { named_ = std::move(name); return *this; }
+    //! Only checkpoints made after `time`, exclusive.
+    query& since(timestamp time) { since_ = time; return *this; }
+    //! Only checkpoints made from `first` to `last`, inclusive.
+    query& between(timestamp first, timestamp last) { between_.emplace(first, last); return *this; }
+    //! Only checkpoints saved before this one, by sequence. The store fails with `not_found` if it does not
+    //! have it, and with `conflict` if it has it in several scopes (add `scope`). Needs one agent.
+    query& before(std::string id) { before_ = std::move(id); return *this; }
+    //! Only checkpoints whose metadata member `key` equals `value`, type included. Can be called repeatedly.
+    query& metadata(std::string key, json_input value)
+    { metadata_.emplace_back(std::move(key), std::move(value).take()); return *this; }
+    //! At most `count` checkpoints. Default: all.
+    query& limit(std::size_t count) { limit_ = count; return *this; }
+    //! Continue the list after this position, in its direction.
+    query& after(cursor place) { after_ = std::move(place); return *this; }
+    query& oldest_first() { oldest_first_ = true; return *this; }
+    // clang-format on
 
     const std::optional<std::string>& agent_id() const noexcept { return agent_id_; }
     const std::optional<std::string>& scope() const noexcept { return scope_; }

@@ -21,21 +21,21 @@ resumed resume(store&, const std::string&, const std::string&, const resume_opti
 session_position position_of(const resumed&);
 } // namespace detail
 
+//! Options of session::async_resume.
 class resume_options {
 public:
     resume_options() = default;
 
-    //! Tool calls without a result are answered with an "interrupted" result before the conversation is
-    //! handed out: most model APIs refuse a conversation with an unanswered call.
-    resume_options& repair() &;
-    resume_options&& repair() &&;
+    // clang-format off
+    //! Answers tool calls that have no result with an "interrupted" result: most model APIs refuse a
+    //! conversation with an unanswered call. Default: leaves them unanswered.
+    resume_options& repair() { repair_ = true; return *this; }
     //! The same, with this text as the result.
-    resume_options& repair(std::string text) &;
-    resume_options&& repair(std::string text) &&;
-    //! If the head is damaged, goes on from the newest checkpoint that can be read. Without it, a damaged
-    //! head is `errc::corrupt`.
-    resume_options& fall_back() & noexcept;
-    resume_options&& fall_back() && noexcept;
+    resume_options& repair(std::string text) { repair_text_ = std::move(text); return repair(); }
+    //! If the head is damaged, resumes from the newest checkpoint that can be read. Default: fails with
+    //! `errc::corrupt`.
+    resume_options& fall_back() noexcept { fall_back_ = true; return *this; }
+    // clang-format on
 
     bool repairs() const noexcept { return repair_; }
     const std::optional<std::string>& repair_text() const noexcept { return repair_text_; }

@@ -1,4 +1,4 @@
-//! Which checkpoints to let go.
+//! Which checkpoints to keep.
 #pragma once
 
 #include <waymark/checkpoint.hpp>
@@ -18,35 +18,34 @@ namespace waymark {
 struct retention_candidate {
     timestamp created_at;
     std::string name;
-    //! What would become free with it while all newer ones stay.
+    //! The bytes that deleting it would free while all newer ones stay.
     std::uint64_t held_bytes = 0;
     //! Pinned, or a pending step needs it.
     bool is_protected = false;
 };
 
-//! A set of policies. Each applies to every scope on its own; what any of them removes is removed. The head
-//! of a scope and protected checkpoints always stay.
+//! A set of policies. Each applies to every scope separately; a checkpoint is deleted if any policy says so.
+//! The head of a scope and protected checkpoints always stay.
 class retention {
 public:
-    //! Removes nothing.
+    //! Deletes nothing.
     retention() = default;
 
-    //! Keep the newest `count`; 0 keeps just the head.
-    retention& keep_last(std::size_t count) & noexcept;
-    retention&& keep_last(std::size_t count) && noexcept;
-    //! Remove what is older than this.
-    retention& max_age(std::chrono::microseconds age) & noexcept;
-    retention&& max_age(std::chrono::microseconds age) && noexcept;
-    //! Keep the newest that together hold no more than this. What they share counts once, with the newest.
-    retention& max_bytes(std::uint64_t bytes) & noexcept;
-    retention&& max_bytes(std::uint64_t bytes) && noexcept;
-    //! With more than `count`: keep the first, the newest 20 and of those between the newest of each name.
-    retention& thin_after(std::size_t count) & noexcept;
-    retention&& thin_after(std::size_t count) && noexcept;
+    // clang-format off
+    //! Keeps the newest `count`; with 0, only the head.
+    retention& keep_last(std::size_t count) noexcept { keep_last_ = count; return *this; }
+    //! Deletes checkpoints older than this.
+    retention& max_age(std::chrono::microseconds age) noexcept { max_age_ = age; return *this; }
+    //! Keeps the newest that together hold no more than this. What they share counts once, with the newest.
+    retention& max_bytes(std::uint64_t bytes) noexcept { max_bytes_ = bytes; return *this; }
+    //! Above `count` checkpoints, keeps the first, the newest 20, and of those in between the newest of
+    //! each name.
+    retention& thin_after(std::size_t count) noexcept { thin_after_ = count; return *this; }
+    // clang-format on
 
-    //! Only in this scope; in all scopes of the agent unless told.
-    retention& only_scope(std::string scope) &;
-    retention&& only_scope(std::string scope) &&;
+    //! Applies the policies to this scope only. Default: all scopes of the agent.
+    //! @throws waymark::error `invalid_argument` if it is not valid.
+    retention& only_scope(std::string scope);
 
     std::optional<std::size_t> keep_last() const noexcept { return keep_last_; }
     std::optional<std::chrono::microseconds> max_age() const noexcept { return max_age_; }
@@ -55,9 +54,10 @@ public:
 
     const std::optional<std::string>& scope() const noexcept { return scope_; }
 
-    //! For backends: whether a scope is to be looked at.
+    //! For backends: whether the policies apply to a scope.
     bool applies_to(std::string_view scope) const noexcept { return !scope_ || *scope_ == scope; }
-    //! For backends: which of one scope's checkpoints (oldest first) go at this time, as ascending indices.
+    //! For backends: which of one scope's checkpoints (oldest first) to delete at this time, as ascending
+    //! indices.
     std::vector<std::size_t> select(std::span<const retention_candidate> oldest_first, timestamp at) const;
 
 private:

@@ -7,41 +7,42 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <utility>
 
 namespace waymark {
 
+//! Options of session.
 class session_options {
 public:
     session_options() = default;
 
-    //! The part of the agent that the session is about; the default scope unless told.
-    session_options& with_scope(std::string scope) &;
-    session_options&& with_scope(std::string scope) &&;
-    //! When `async_notify` saves; `strategy::after_tool_call()` unless told.
-    session_options& with_strategy(waymark::strategy strategy) &;
-    session_options&& with_strategy(waymark::strategy strategy) &&;
-    //! Lets go of old checkpoints of the session's scope by itself after saves (or of the scope that the
-    //! policies name). It runs beside the saves: none fails with it, and none stands behind it in a queue.
-    session_options& with_retention(waymark::retention policies) &;
-    session_options&& with_retention(waymark::retention policies) &&;
-    //! It prunes after its first save, and then after every so many; 16 unless told. In between an agent may
-    //! have that many checkpoints more than its policies keep.
+    // clang-format off
+    //! The scope of the agent that the session saves to and resumes from. Default: `""`, the default scope.
+    session_options& with_scope(std::string scope) { scope_ = std::move(scope); return *this; }
+    //! At which events `async_notify` saves. Default: `strategy::after_tool_call()`.
+    session_options& with_strategy(waymark::strategy strategy)
+    { strategy_ = std::move(strategy); return *this; }
+    //! Deletes the checkpoints that the policies do not keep, from time to time after a save, in the
+    //! session's scope or the one that the policies name. This neither fails nor delays saves. Default:
+    //! deletes nothing.
+    session_options& with_retention(waymark::retention policies)
+    { retention_ = std::move(policies); return *this; }
+    //! With `with_retention`, prunes after the session's first save, then after every `saves` saves. In
+    //! between an agent may have that many checkpoints more than its policies keep. Default: 16.
     //! @throws waymark::error `invalid_argument` if it is 0.
-    session_options& prune_every(std::size_t saves) &;
-    session_options&& prune_every(std::size_t saves) &&;
-    //! Every save expects that the head is still the one that this session saved or resumed. If another
+    session_options& prune_every(std::size_t saves);
+    //! Every save expects the head to be the checkpoint that this session last saved or resumed. If another
     //! process runs the same agent, one of the two gets `errc::conflict`.
-    session_options& exclusive() & noexcept;
-    session_options&& exclusive() && noexcept;
-    //! A name for who saves (a host and process, say). Written into the member "writer" of the metadata, and
-    //! named when two writers are in conflict.
-    session_options& with_writer(std::string name) &;
-    session_options&& with_writer(std::string name) &&;
-    //! How many operations may wait for their turn in the session, beyond which they complete with
-    //! `errc::overloaded`; 1,000 unless told.
+    session_options& exclusive() noexcept { exclusive_ = true; return *this; }
+    //! A name for this writer, such as its host and process. It is saved as the metadata member "writer", and
+    //! errors name it when two writers conflict.
+    //! @throws waymark::error `invalid_argument` if no store can hold it.
+    session_options& with_writer(std::string name);
+    //! How many operations can wait for their turn in the session; further ones complete with
+    //! `errc::overloaded`. Default: 1,000.
     //! @throws waymark::error `invalid_argument` if it is 0.
-    session_options& with_max_pending(std::size_t operations) &;
-    session_options&& with_max_pending(std::size_t operations) &&;
+    session_options& with_max_pending(std::size_t operations);
+    // clang-format on
 
     const std::string& scope() const noexcept { return scope_; }
     const waymark::strategy& strategy() const noexcept { return strategy_; }
@@ -61,14 +62,18 @@ private:
     std::size_t max_pending_ = 1000;
 };
 
+//! Options of a step.
 class step_options {
 public:
     step_options() = default;
 
-    //! The action may be run again if it is not known how it ended: asking, or what the other side recognises
-    //! as a repetition. Without it, such a step is `errc::step_in_doubt`.
-    step_options& safe_to_repeat() & noexcept;
-    step_options&& safe_to_repeat() && noexcept;
+    //! The action can run again if it is not known how it ended: it only reads, or the other side recognises
+    //! a repetition. Default: such a step fails with `errc::step_in_doubt`.
+    step_options& safe_to_repeat() noexcept
+    {
+        safe_to_repeat_ = true;
+        return *this;
+    }
 
     bool is_safe_to_repeat() const noexcept { return safe_to_repeat_; }
 

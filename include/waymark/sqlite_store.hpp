@@ -15,19 +15,18 @@ class sqlite_options {
 public:
     sqlite_options() = default;
 
-    //! `full` unless told.
-    sqlite_options& with_durability(waymark::durability level) & noexcept;
-    sqlite_options&& with_durability(waymark::durability level) && noexcept;
-    //! How long to wait for other processes that write before `errc::busy`; 10 seconds unless told.
-    sqlite_options& with_busy_timeout(std::chrono::milliseconds timeout) & noexcept;
-    sqlite_options&& with_busy_timeout(std::chrono::milliseconds timeout) && noexcept;
-    //! Overwrite what is removed with zeros in the file. What stays readable all the same (the write-ahead
-    //! log until it is reused, backups, blocks that a file system or a disk has moved) is in
-    //! docs/guarantees.md.
-    sqlite_options& with_secure_erase(bool erase = true) & noexcept;
-    sqlite_options&& with_secure_erase(bool erase = true) && noexcept;
-    sqlite_options& with_limits(waymark::limits bounds) & noexcept;
-    sqlite_options&& with_limits(waymark::limits bounds) && noexcept;
+    // clang-format off
+    //! Default: `full`.
+    sqlite_options& with_durability(waymark::durability level) noexcept { durability_ = level; return *this; }
+    //! How long to wait for other processes that write before failing with `errc::busy`. Default: 10 seconds.
+    sqlite_options& with_busy_timeout(std::chrono::milliseconds timeout) noexcept
+    { busy_timeout_ = timeout; return *this; }
+    //! Overwrites deleted data in the file with zeros. docs/guarantees.md says what stays readable all the
+    //! same (the write-ahead log until it is reused, backups, blocks that a file system or a disk has moved).
+    //! Default: off.
+    sqlite_options& with_secure_erase(bool erase = true) noexcept { secure_erase_ = erase; return *this; }
+    sqlite_options& with_limits(waymark::limits bounds) noexcept { limits_ = bounds; return *this; }
+    // clang-format on
 
     waymark::durability durability() const noexcept { return durability_; }
     std::chrono::milliseconds busy_timeout() const noexcept { return busy_timeout_; }

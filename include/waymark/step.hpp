@@ -74,13 +74,18 @@ public:
     //! @throws waymark::error `invalid_argument` if the id is not valid.
     explicit step_query(std::string agent_id);
 
-    //! @throws waymark::error `invalid_argument` if it is not valid, as does `key`.
-    step_query& scope(std::string scope) &;
-    step_query&& scope(std::string scope) &&;
-    step_query& key(std::string key) &;
-    step_query&& key(std::string key) &&;
-    step_query& pending_only() & noexcept;
-    step_query&& pending_only() && noexcept;
+    //! Only the steps of this scope.
+    //! @throws waymark::error `invalid_argument` if it is not valid.
+    step_query& scope(std::string scope);
+    //! Only the steps with this key.
+    //! @throws waymark::error `invalid_argument` if it is not valid.
+    step_query& key(std::string key);
+    //! Only the steps that have no result.
+    step_query& pending_only() noexcept
+    {
+        pending_only_ = true;
+        return *this;
+    }
 
     const std::string& agent_id() const noexcept { return agent_id_; }
     const std::optional<std::string>& scope() const noexcept { return scope_; }

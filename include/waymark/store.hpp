@@ -19,24 +19,36 @@
 
 namespace waymark {
 
-//! What a save asks for beyond being saved. If a condition does not hold, the outcome is `errc::conflict` and
-//! nothing changes; but if the key already holds identical content the save succeeds whatever its options,
-//! so that a retry after a lost acknowledgement is harmless.
+//! The conditions of a save. If one does not hold, the outcome is `errc::conflict` and nothing changes. But
+//! if the key already holds identical content, the save succeeds whatever its options, so that a retry after
+//! a lost acknowledgement is harmless.
 class save_options {
 public:
     save_options() = default;
 
     //! The key must not exist yet.
-    save_options& create_only() & noexcept;
-    save_options&& create_only() && noexcept;
+    save_options& create_only() noexcept
+    {
+        create_only_ = true;
+        return *this;
+    }
     //! The head of the checkpoint's agent and scope must be this one; `std::nullopt`: there must be none.
-    save_options& expect_head(std::optional<std::string> id) &;
-    save_options&& expect_head(std::optional<std::string> id) &&;
-    //! The newest checkpoint of the agent and scope whose header can be read must be this one. For whoever
-    //! goes on behind a damaged head: `expect_head` is `errc::corrupt` where the head has vanished, or where
+    save_options& expect_head(std::optional<std::string> id)
+    {
+        expects_head_ = true;
+        passes_over_damage_ = false;
+        expected_head_ = std::move(id);
+        return *this;
+    }
+    //! The newest checkpoint of the agent and scope whose header can be read must be this one. For saves that
+    //! continue after a damaged head: `expect_head` is `errc::corrupt` where the head has vanished, or where
     //! damage hides which one it is.
-    save_options& expect_readable_head(std::string id) &;
-    save_options&& expect_readable_head(std::string id) &&;
+    save_options& expect_readable_head(std::string id)
+    {
+        expect_head(std::move(id));
+        passes_over_damage_ = true;
+        return *this;
+    }
 
     bool is_create_only() const noexcept { return create_only_; }
     bool expects_head() const noexcept { return expects_head_; }

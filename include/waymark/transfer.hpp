@@ -4,15 +4,17 @@
 #include <waymark/store.hpp>
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <iosfwd>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace waymark {
 
-//! How far an export or import is, and at the end how much it was.
+//! How much an export or import has done so far, or in all.
 class transfer_result {
 public:
     transfer_result() = default;
@@ -21,7 +23,7 @@ public:
     {
     }
 
-    //! Checkpoints that were written out, or that are new or changed in the store.
+    //! Checkpoints that were exported, or that are new or changed in the store.
     std::uint64_t checkpoints() const noexcept { return checkpoints_; }
     //! Steps, likewise.
     std::uint64_t steps() const noexcept { return steps_; }
@@ -36,19 +38,23 @@ private:
     std::uint64_t skipped_ = 0;
 };
 
-//! Called on the thread that transfers, now and then and once at the end. It must not call the store.
+//! Called on the thread that exports or imports, from time to time and once at the end. It must not call the
+//! store.
 using transfer_callback = std::function<void(const transfer_result&)>;
 
+//! Options of the exports.
 class export_options {
 public:
-    //! All agents.
     export_options() = default;
 
-    //! Just this one.
-    export_options& of_agent(std::string agent_id) &;
-    export_options&& of_agent(std::string agent_id) &&;
-    export_options& with_progress(transfer_callback progress) &;
-    export_options&& with_progress(transfer_callback progress) &&;
+    //! Exports only this agent. Default: all agents.
+    //! @throws waymark::error `invalid_argument` if the id is not valid.
+    export_options& of_agent(std::string agent_id);
+    export_options& with_progress(transfer_callback progress)
+    {
+        progress_ = std::move(progress);
+        return *this;
+    }
 
     const std::optional<std::string>& agent() const noexcept { return agent_; }
     const transfer_callback& progress() const noexcept { return progress_; }
@@ -63,18 +69,21 @@ private:
 //! input does not have is taken away.
 enum class existing { skip, replace, fail };
 
+//! Options of the imports.
 class import_options {
 public:
     import_options() = default;
 
-    //! `existing::skip` unless told.
-    import_options& when_exists(existing what) & noexcept;
-    import_options&& when_exists(existing what) && noexcept;
-    //! Everything becomes this agent's. An input with several agents is refused then.
-    import_options& as_agent(std::string agent_id) &;
-    import_options&& as_agent(std::string agent_id) &&;
-    import_options& with_progress(transfer_callback progress) &;
-    import_options&& with_progress(transfer_callback progress) &&;
+    // clang-format off
+    //! Default: `existing::skip`.
+    import_options& when_exists(existing what) noexcept { existing_ = what; return *this; }
+    //! Imports everything as this agent's; an input with several agents is refused. Default: keeps the agents
+    //! of the input.
+    //! @throws waymark::error `invalid_argument` if the id is not valid.
+    import_options& as_agent(std::string agent_id);
+    import_options& with_progress(transfer_callback progress)
+    { progress_ = std::move(progress); return *this; }
+    // clang-format on
 
     existing when_exists() const noexcept { return existing_; }
     const std::optional<std::string>& agent() const noexcept { return agent_; }
@@ -86,36 +95,51 @@ private:
     transfer_callback progress_;
 };
 
-//! Writes checkpoints, pins and steps as JSON Lines: one line for each, and a line at the end that tells a
-//! whole export from a cut one. A line has the messages that the line before it does not have, so that an
-//! export takes space for what is new, and time in proportion to that (`file_store`: to its files, which are
-//! whole). In memory are some 64 MB of checkpoints (or one, if that is larger; what they share counts once),
-//! the last one of each scope, and the steps of one agent. docs/format.md describes the lines.
-//! Others may change the store meanwhile: what is there all the time is exported, and the newest of what was
-//! replaced.
+//! Writes checkpoints, pins and steps as JSON Lines: one line for each, and a last line that tells a whole
+//! export from one that was cut. A line has the messages that the line before it does not have, so that an
+//! export takes space, and time, in proportion to what is new (`file_store`: to its files, which are whole).
+//! In memory are about 64 MB of checkpoints (or one, if that is larger; what they share counts once), the
+//! last one of each scope, and the steps of one agent. docs/format.md describes the lines.
+//!
+//! Others can change the store meanwhile: what is there all the time is exported, and of what is replaced,
+//! the newest.
 //! @throws waymark::error that of the store, `io` if the stream fails, or `busy` if an agent changes faster
 //! than it can be exported.
 transfer_result export_lines(store& from, std::ostream& to, const export_options& options = {});
 
+//! Writes JSON Lines to a file that only its owner can read. It is written under another name, synced and
+//! then renamed: `file` holds either what it held before or the whole export.
+//! @throws waymark::error as for a stream; `io` if the file cannot be written.
+transfer_result export_lines(store& from, const std::filesystem::path& file,
+                             const export_options& options = {});
+
 //! Reads what `export_lines` wrote. Everything is checked before anything is written: bad input changes
 //! nothing, and the error names the line. Ids, parents, names, times, order, pins and steps are kept;
 //! sequences are the store's. Importing twice is the same as once, and takes about as long: what the store
-//! has is read in pages and compared where it goes on from the page before. Other writers of the store get
-//! their turn between batches, of 256 checkpoints or about 1 MB of what is new. In memory are a batch, up to
-//! 16 MB of what the store has, the last checkpoint of each scope from both, the steps of one agent, and all
+//! has is read in pages, and compared from where the page before ended. Other writers of the store get their
+//! turn between batches, of 128 checkpoints or about 500 kB of what is new. In memory are a batch, up to 16
+//! MB of what the store has, the last checkpoint of each scope from both, the steps of one agent, and all
 //! ids.
 //!
-//! What is new is put behind what the agent has in the store, and its newest becomes the head. To restore a
-//! backup of an agent that exists, erase the agent first, or give it another name with `as_agent`.
+//! New checkpoints come after those that the agent has in the store, and the newest becomes the head. To
+//! restore a backup of an agent that exists, erase the agent first, or give it another name with `as_agent`.
 //! @pre the stream can be read twice (`seekg`)
 //! @throws waymark::error `invalid_argument`, `unsupported_format`, `conflict` (with `existing::fail`), or
 //! that of the store.
 transfer_result import_lines(store& into, std::istream& from, const import_options& options = {});
 
-//! The same as one JSON document in which each checkpoint is whole: for other programs, and short histories.
+//! Reads JSON Lines from a file.
+//! @throws waymark::error as for a stream; `io` if the file cannot be opened.
+transfer_result import_lines(store& into, const std::filesystem::path& file,
+                             const import_options& options = {});
+
+//! Writes everything as one JSON document in which each checkpoint is whole: for other programs, and for
+//! short histories.
+//! @throws waymark::error as `export_lines` does.
 std::string export_json(store& from, const export_options& options = {});
-//! Reads what `export_json` wrote, or an export of Breakpilot (an array), which needs `as_agent`. The error
-//! names the entry.
+
+//! Reads what `export_json` wrote, or an export of Breakpilot (an array), which needs `as_agent`.
+//! @throws waymark::error as `import_lines` does; it names the entry.
 transfer_result import_json(store& into, std::string_view json, const import_options& options = {});
 
 } // namespace waymark

@@ -216,17 +216,6 @@ public:
     std::map<std::string, agent_data, std::less<>> agents;
 };
 
-memory_options& memory_options::with_limits(waymark::limits bounds) & noexcept
-{
-    limits_ = bounds;
-    return *this;
-}
-
-memory_options&& memory_options::with_limits(waymark::limits bounds) && noexcept
-{
-    return std::move(with_limits(bounds));
-}
-
 memory_store::memory_store(memory_options options) : impl_(std::make_unique<impl>(std::move(options))) {}
 
 memory_store::~memory_store() = default;

@@ -4,42 +4,7 @@
 #include <algorithm>
 #include <limits>
 
-namespace waymark {
-
-resume_options& resume_options::repair() &
-{
-    repair_ = true;
-    return *this;
-}
-
-resume_options&& resume_options::repair() &&
-{
-    return std::move(repair());
-}
-
-resume_options& resume_options::repair(std::string text) &
-{
-    repair_text_ = std::move(text);
-    return repair();
-}
-
-resume_options&& resume_options::repair(std::string text) &&
-{
-    return std::move(repair(std::move(text)));
-}
-
-resume_options& resume_options::fall_back() & noexcept
-{
-    fall_back_ = true;
-    return *this;
-}
-
-resume_options&& resume_options::fall_back() && noexcept
-{
-    return std::move(fall_back());
-}
-
-namespace detail {
+namespace waymark::detail {
 
 namespace {
 
@@ -156,6 +121,4 @@ session_position position_of(const resumed& found)
     return position;
 }
 
-} // namespace detail
-
-} // namespace waymark
+} // namespace waymark::detail

@@ -160,7 +160,7 @@ session_core::decision session_core::decide(event what, std::int64_t iteration) 
         return {false, std::make_error_code(std::errc::not_enough_memory)};
     } catch (...) {
         return {false, errc::callback_threw, if_memory_allows([this] {
-                    return "the strategy of agent " + quoted(agent_id_) + " threw: " + what_was_thrown();
+                    return "the strategy of agent " + detail::quoted(agent_id_) + " threw: " + what_was_thrown();
                 })};
     }
 }
@@ -192,7 +192,7 @@ void session_core::submit(const std::shared_ptr<request>& submitted)
         else if (queue_.size() >= options_.max_pending())
             submitted->fail(errc::overloaded, if_memory_allows([this] {
                                 return std::to_string(queue_.size()) +
-                                       " operations wait in the session of agent " + quoted(agent_id_) +
+                                       " operations wait in the session of agent " + detail::quoted(agent_id_) +
                                        "; await them, or raise session_options::with_max_pending";
                             }));
         else {
@@ -453,11 +453,11 @@ void session_core::begin_save(session_save& save)
     auto& draft = *save.draft_;
     // What comes from elsewhere is not taken for the session's own.
     if (draft.agent_id() != agent_id_)
-        throw error(errc::invalid_argument, "the draft is of agent " + quoted(draft.agent_id()) +
-                                                ", the session of " + quoted(agent_id_));
+        throw error(errc::invalid_argument, "the draft is of agent " + detail::quoted(draft.agent_id()) +
+                                                ", the session of " + detail::quoted(agent_id_));
     if (!draft.scope().empty() && draft.scope() != options_.scope())
-        throw error(errc::invalid_argument, "the draft is of scope " + quoted(draft.scope()) +
-                                                ", the session of " + quoted(options_.scope()));
+        throw error(errc::invalid_argument, "the draft is of scope " + detail::quoted(draft.scope()) +
+                                                ", the session of " + detail::quoted(options_.scope()));
     // A caller that did not learn how its last save ended may repeat it.
     const bool is_repetition = !save.target_ && draft.id() == from.parent;
     const auto frame = [&] {
@@ -569,9 +569,9 @@ void session_core::explain_conflict() noexcept
     try {
         const auto expected = position().head;
         if (!ended->code() && (head ? std::optional(head->id()) : std::nullopt) != expected)
-            save.fail(errc::conflict, "another writer moved the head of agent " + quoted(agent_id_) + ": it is " +
+            save.fail(errc::conflict, "another writer moved the head of agent " + detail::quoted(agent_id_) + ": it is " +
                                           (head ? describe(*head) : "gone") + ", and this session went on from " +
-                                          (expected ? quoted(*expected) : "nothing") +
+                                          (expected ? detail::quoted(*expected) : "nothing") +
                                           "; async_resume() loads what is there now");
     } catch (...) { // NOLINT(bugprone-empty-catch): it is a conflict without it, too
     }

@@ -5,42 +5,6 @@
 
 namespace waymark {
 
-save_options& save_options::create_only() & noexcept
-{
-    create_only_ = true;
-    return *this;
-}
-
-save_options&& save_options::create_only() && noexcept
-{
-    return std::move(create_only());
-}
-
-save_options& save_options::expect_head(std::optional<std::string> id) &
-{
-    expects_head_ = true;
-    passes_over_damage_ = false;
-    expected_head_ = std::move(id);
-    return *this;
-}
-
-save_options&& save_options::expect_head(std::optional<std::string> id) &&
-{
-    return std::move(expect_head(std::move(id)));
-}
-
-save_options& save_options::expect_readable_head(std::string id) &
-{
-    expect_head(std::move(id));
-    passes_over_damage_ = true;
-    return *this;
-}
-
-save_options&& save_options::expect_readable_head(std::string id) &&
-{
-    return std::move(expect_readable_head(std::move(id)));
-}
-
 store::store() : identity_(detail::random_bits()) {}
 
 store::~store() = default;

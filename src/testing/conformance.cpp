@@ -11,31 +11,9 @@ backend_under_test::backend_under_test(std::string name, maker make_empty)
 {
 }
 
-backend_under_test& backend_under_test::with_reopen(reopener reopen) &
-{
-    reopen_ = std::move(reopen);
-    return *this;
-}
-
-backend_under_test&& backend_under_test::with_reopen(reopener reopen) &&
-{
-    return std::move(with_reopen(std::move(reopen)));
-}
-
 std::shared_ptr<store> backend_under_test::reopen(std::shared_ptr<store> current) const
 {
     return reopen_ ? reopen_(std::move(current)) : current;
-}
-
-backend_under_test& backend_under_test::with_open_beside(opener open_beside) &
-{
-    open_beside_ = std::move(open_beside);
-    return *this;
-}
-
-backend_under_test&& backend_under_test::with_open_beside(opener open_beside) &&
-{
-    return std::move(with_open_beside(std::move(open_beside)));
 }
 
 std::shared_ptr<store> backend_under_test::open_beside(const std::shared_ptr<store>& current) const

@@ -466,28 +466,6 @@ void compared_store::reopen()
         backend_ = reopen_(std::move(backend_));
 }
 
-comparison_options& comparison_options::after_each_operation() & noexcept
-{
-    after_each_operation_ = true;
-    return *this;
-}
-
-comparison_options&& comparison_options::after_each_operation() && noexcept
-{
-    return std::move(after_each_operation());
-}
-
-comparison_options& comparison_options::erase_at_the_end() & noexcept
-{
-    erase_at_the_end_ = true;
-    return *this;
-}
-
-comparison_options&& comparison_options::erase_at_the_end() && noexcept
-{
-    return std::move(erase_at_the_end());
-}
-
 void compare_stores(std::span<compared_store> stores, std::uint64_t seed, std::size_t operations,
                     const comparison_options& options)
 {

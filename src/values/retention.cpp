@@ -58,60 +58,11 @@ void mark_thinned(marks& gone, std::span<const retention_candidate> list)
 
 } // namespace
 
-retention& retention::only_scope(std::string scope) &
+retention& retention::only_scope(std::string scope)
 {
     validate_label(scope, "the scope");
     scope_ = std::move(scope);
     return *this;
-}
-
-retention&& retention::only_scope(std::string scope) &&
-{
-    return std::move(only_scope(std::move(scope)));
-}
-
-retention& retention::keep_last(std::size_t count) & noexcept
-{
-    keep_last_ = count;
-    return *this;
-}
-
-retention&& retention::keep_last(std::size_t count) && noexcept
-{
-    return std::move(keep_last(count));
-}
-
-retention& retention::max_age(std::chrono::microseconds age) & noexcept
-{
-    max_age_ = age;
-    return *this;
-}
-
-retention&& retention::max_age(std::chrono::microseconds age) && noexcept
-{
-    return std::move(max_age(age));
-}
-
-retention& retention::max_bytes(std::uint64_t bytes) & noexcept
-{
-    max_bytes_ = bytes;
-    return *this;
-}
-
-retention&& retention::max_bytes(std::uint64_t bytes) && noexcept
-{
-    return std::move(max_bytes(bytes));
-}
-
-retention& retention::thin_after(std::size_t count) & noexcept
-{
-    thin_after_ = count;
-    return *this;
-}
-
-retention&& retention::thin_after(std::size_t count) && noexcept
-{
-    return std::move(thin_after(count));
 }
 
 std::vector<std::size_t> retention::select(std::span<const retention_candidate> oldest_first,

@@ -112,39 +112,18 @@ step_query::step_query(std::string agent_id) : agent_id_(std::move(agent_id))
     validate_id(agent_id_, "the agent id");
 }
 
-step_query& step_query::scope(std::string scope) &
+step_query& step_query::scope(std::string scope)
 {
     validate_label(scope, "the scope");
     scope_ = std::move(scope);
     return *this;
 }
 
-step_query&& step_query::scope(std::string scope) &&
-{
-    return std::move(this->scope(std::move(scope)));
-}
-
-step_query& step_query::key(std::string key) &
+step_query& step_query::key(std::string key)
 {
     validate_id(key, "the step's key");
     key_ = std::move(key);
     return *this;
-}
-
-step_query&& step_query::key(std::string key) &&
-{
-    return std::move(this->key(std::move(key)));
-}
-
-step_query& step_query::pending_only() & noexcept
-{
-    pending_only_ = true;
-    return *this;
-}
-
-step_query&& step_query::pending_only() && noexcept
-{
-    return std::move(pending_only());
 }
 
 bool step_query::matches(const step& step) const

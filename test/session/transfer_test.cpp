@@ -1,6 +1,7 @@
 //! Export and import between any two stores.
 #include "forwarding_store.hpp"
 #include "on_every_store.hpp"
+#include "refusal.hpp"
 #include "temporary_folder.hpp"
 
 #include <waymark/async_transfer.hpp>
@@ -558,13 +559,13 @@ TEST_CASE("bad input changes nothing, and the error names the line", "[stores]")
     CHECK(message(bad).find("there should be 6 checkpoints") != std::string::npos);
     bad = lines;
     bad.insert(bad.begin() + 2, bad[1]);
-    CHECK(message(bad) == "line 3: checkpoint 'a' stands here a second time");
+    CHECK(message(bad) == "line 3: checkpoint 'a' appears twice in the input");
     bad = lines;
     bad.insert(bad.begin() + 9, bad[8]);
-    CHECK(message(bad).ends_with("stands here a second time"));
+    CHECK(message(bad).ends_with("appears twice in the input"));
     bad = lines;
     bad.push_back(lines[3]);
-    CHECK(message(bad) == "line 13: something stands behind the end");
+    CHECK(message(bad) == "line 13: there is more after the end");
     bad = lines;
     bad[1] = bad[2];
     CHECK(message(bad).find("refers to the checkpoint before, and there is none") != std::string::npos);
@@ -652,4 +653,50 @@ TEST_CASE("a store is exported to a file and imported from it")
     for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
         files += entry.path().filename().native().starts_with("all") ? 1 : 0;
     CHECK(files == 1);
+}
+
+TEST_CASE("plain functions export to a file and import from it")
+{
+    const test::temporary_folder folder;
+    const auto file = folder.path() / "all.jsonl";
+    memory_store origin;
+    fill(origin);
+    CHECK(export_lines(origin, file) == transfer_result(6, 4, 0));
+    struct stat status = {};
+    CHECK(::stat(file.c_str(), &status) == 0);
+    CHECK((status.st_mode & 0777) == 0600);
+    std::ifstream text(file, std::ios::binary);
+    CHECK(std::string(std::istreambuf_iterator<char>(text), {}) == lines_of(origin));
+    memory_store copy;
+    CHECK(import_lines(copy, file) == transfer_result(6, 4, 0));
+    CHECK(content_of(copy) == content_of(origin));
+
+    SECTION("options are those of a stream")
+    {
+        CHECK(export_lines(origin, file, export_options{}.of_agent("agent2")) == transfer_result(1, 0, 0));
+        memory_store renamed;
+        CHECK(import_lines(renamed, file, import_options{}.as_agent("other")) == transfer_result(1, 0, 0));
+        CHECK(renamed.list_agents() == std::vector<std::string>{"other"});
+    }
+    SECTION("an export that fails leaves the file as it was")
+    {
+        class failing final : public test::forwarding_store {
+        public:
+            using forwarding_store::forwarding_store;
+            std::vector<step> load_steps(const step_query&) override { throw error(errc::io, "no steps"); }
+        };
+        failing broken(std::make_shared<memory_store>());
+        broken.save(checkpoint("agent"));
+        test::refusal([&] { export_lines(broken, file); }, errc::io);
+        memory_store again;
+        CHECK(import_lines(again, file) == transfer_result(6, 4, 0));
+        const std::filesystem::directory_iterator files(folder.path());
+        CHECK(std::distance(begin(files), end(files)) == 1);
+    }
+    SECTION("files that cannot be opened")
+    {
+        test::refusal([&] { import_lines(copy, folder.path() / "nothing"); }, errc::io);
+        test::refusal([&] { export_lines(origin, folder.path() / "no" / "folder"); }, errc::io);
+        test::refusal([&] { import_lines(copy, folder.path()); }, errc::io); // a folder
+    }
 }

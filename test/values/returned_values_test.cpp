@@ -7,7 +7,9 @@
 #include <waymark/history.hpp>
 #include <waymark/memory_store.hpp>
 #include <waymark/resume.hpp>
+#include <waymark/session_options.hpp>
 #include <waymark/summary.hpp>
+#include <waymark/transfer.hpp>
 
 #include <type_traits>
 #include <utility>
@@ -110,6 +112,35 @@ static_assert(!gives_pointers<history> && !gives_pointers<const history>);
 template <class History>
 concept gives_paths = requires { std::declval<History>().path_to("id"); };
 static_assert(gives_paths<const history&> && !gives_paths<history>);
+
+//! Setters of values that carry data keep a temporary a temporary, so that it is moved and not copied.
+//! Options are cheap to copy: a setter returns the options themselves, whatever they are called on.
+#define KEEPS_TEMPORARY(type, setter)                                                                        \
+    (std::is_same_v<type&, decltype(std::declval<type&>().setter)> &&                                        \
+     std::is_same_v<type&&, decltype(std::declval<type>().setter)>)
+#define RETURNS_ITSELF(type, setter)                                                                         \
+    (std::is_same_v<type&, decltype(std::declval<type&>().setter)> &&                                        \
+     std::is_same_v<type&, decltype(std::declval<type>().setter)>)
+static_assert(KEEPS_TEMPORARY(message, with_id("m")));
+static_assert(KEEPS_TEMPORARY(tool_call, with_extra("key", 1)));
+static_assert(KEEPS_TEMPORARY(conversation, with_system_prompt("")));
+static_assert(KEEPS_TEMPORARY(checkpoint, with_id("c")));
+static_assert(KEEPS_TEMPORARY(checkpoint_header, with_pinned(true)));
+static_assert(KEEPS_TEMPORARY(step, with_attempt("a")));
+static_assert(KEEPS_TEMPORARY(step_request, restored()));
+static_assert(RETURNS_ITSELF(query, limit(1)));
+static_assert(RETURNS_ITSELF(step_query, pending_only()));
+static_assert(RETURNS_ITSELF(retention, keep_last(1)));
+static_assert(RETURNS_ITSELF(limits, with_max_depth(1)));
+static_assert(RETURNS_ITSELF(save_options, create_only()));
+static_assert(RETURNS_ITSELF(memory_options, with_limits({})));
+static_assert(RETURNS_ITSELF(session_options, exclusive()));
+static_assert(RETURNS_ITSELF(step_options, safe_to_repeat()));
+static_assert(RETURNS_ITSELF(resume_options, repair()));
+static_assert(RETURNS_ITSELF(export_options, of_agent("a")));
+static_assert(RETURNS_ITSELF(import_options, as_agent("a")));
+#undef KEEPS_TEMPORARY
+#undef RETURNS_ITSELF
 
 //! Longer than what a string keeps inside of itself, so that the address sanitizer sees a use of it.
 std::string lasting(const std::string& text)
@@ -216,4 +247,15 @@ TEST_CASE("what is shared stays with the other copies when one of them gives it 
     auto first = kept.conversation()[0];
     CHECK(std::move(first).content() == lasting("hello"));
     CHECK(kept.conversation()[0].content() == lasting("hello"));
+}
+
+TEST_CASE("options that are built in one expression outlive it")
+{
+    const auto wanted = query(lasting("agent")).scope(lasting("scope")).limit(3);
+    CHECK(wanted.agent_id() == lasting("agent"));
+    CHECK(wanted.scope() == lasting("scope"));
+    CHECK(wanted.limit() == 3);
+    const auto policies = [] { return retention{}.keep_last(2).only_scope(lasting("scope")); };
+    CHECK(policies().keep_last() == 2);
+    CHECK(policies().applies_to(lasting("scope")));
 }

@@ -15,6 +15,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace waymark::testing {
@@ -35,14 +36,15 @@ public:
     //! @param make_empty makes an empty store with default limits, independent of those made before.
     backend_under_test(std::string name, maker make_empty);
 
+    // clang-format off
     //! For backends that outlive their object: closes the store and opens it again with what it holds.
-    backend_under_test& with_reopen(reopener reopen) &;
-    backend_under_test&& with_reopen(reopener reopen) &&;
+    backend_under_test& with_reopen(reopener reopen) { reopen_ = std::move(reopen); return *this; }
     //! For backends that several objects may share, as processes and machines do: opens what the given store
     //! holds once more, while it stays open. The suite then lets objects race each other, and not only
     //! threads on one object.
-    backend_under_test& with_open_beside(opener open_beside) &;
-    backend_under_test&& with_open_beside(opener open_beside) &&;
+    backend_under_test& with_open_beside(opener open_beside)
+    { open_beside_ = std::move(open_beside); return *this; }
+    // clang-format on
 
     const std::string& name() const noexcept { return name_; }
     std::shared_ptr<store> make_empty() const { return make_empty_(); }

@@ -39,13 +39,13 @@ class comparison_options {
 public:
     comparison_options() = default;
 
-    //! After each operation that writes, compare all headers, pins and steps as well. Without it, that is
-    //! done once at the end.
-    comparison_options& after_each_operation() & noexcept;
-    comparison_options&& after_each_operation() && noexcept;
-    //! Erase all agents at the end and compare that, too, so that the stores can be used once more.
-    comparison_options& erase_at_the_end() & noexcept;
-    comparison_options&& erase_at_the_end() && noexcept;
+    // clang-format off
+    //! Compares all headers, pins and steps after each operation that writes. Default: once, at the end.
+    comparison_options& after_each_operation() noexcept { after_each_operation_ = true; return *this; }
+    //! Erases all agents at the end and compares that, too, so that the stores can be used again. Default:
+    //! off.
+    comparison_options& erase_at_the_end() noexcept { erase_at_the_end_ = true; return *this; }
+    // clang-format on
 
     bool is_after_each_operation() const noexcept { return after_each_operation_; }
     bool erases_at_the_end() const noexcept { return erase_at_the_end_; }

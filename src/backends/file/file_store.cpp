@@ -16,28 +16,6 @@ namespace fs = std::filesystem;
 using file::agent_files;
 using file::checkpoint_file;
 
-file_options& file_options::read_only(bool only) & noexcept
-{
-    read_only_ = only;
-    return *this;
-}
-
-file_options&& file_options::read_only(bool only) && noexcept
-{
-    return std::move(read_only(only));
-}
-
-file_options& file_options::with_limits(waymark::limits bounds) & noexcept
-{
-    limits_ = bounds;
-    return *this;
-}
-
-file_options&& file_options::with_limits(waymark::limits bounds) && noexcept
-{
-    return std::move(with_limits(bounds));
-}
-
 class file_store::impl : public file::checkpoint_folder {
 public:
     using checkpoint_folder::checkpoint_folder;

@@ -14,7 +14,7 @@ constexpr std::chrono::milliseconds longest_time = std::chrono::hours(24);
 
 } // namespace
 
-postgres_options& postgres_options::with_schema(std::string name) &
+postgres_options& postgres_options::with_schema(std::string name)
 {
     if (name.empty() || name.size() > 63 || name.find('\0') != std::string::npos)
         throw error(errc::invalid_argument,
@@ -23,34 +23,7 @@ postgres_options& postgres_options::with_schema(std::string name) &
     return *this;
 }
 
-postgres_options&& postgres_options::with_schema(std::string name) &&
-{
-    return std::move(with_schema(std::move(name)));
-}
-
-postgres_options& postgres_options::with_migration(waymark::migration allowed) & noexcept
-{
-    migration_ = allowed;
-    return *this;
-}
-
-postgres_options&& postgres_options::with_migration(waymark::migration allowed) && noexcept
-{
-    return std::move(with_migration(allowed));
-}
-
-postgres_options& postgres_options::with_partitions(std::size_t count) & noexcept
-{
-    partitions_ = count;
-    return *this;
-}
-
-postgres_options&& postgres_options::with_partitions(std::size_t count) && noexcept
-{
-    return std::move(with_partitions(count));
-}
-
-postgres_options& postgres_options::with_write_lanes(std::size_t count) &
+postgres_options& postgres_options::with_write_lanes(std::size_t count)
 {
     if (count == 0)
         throw error(errc::invalid_argument, "a store needs one write lane at least");
@@ -58,23 +31,13 @@ postgres_options& postgres_options::with_write_lanes(std::size_t count) &
     return *this;
 }
 
-postgres_options&& postgres_options::with_write_lanes(std::size_t count) &&
-{
-    return std::move(with_write_lanes(count));
-}
-
-postgres_options& postgres_options::with_connect_timeout(std::chrono::milliseconds timeout) & noexcept
+postgres_options& postgres_options::with_connect_timeout(std::chrono::milliseconds timeout) noexcept
 {
     connect_timeout_ = std::clamp(timeout, std::chrono::milliseconds(0), longest_time);
     return *this;
 }
 
-postgres_options&& postgres_options::with_connect_timeout(std::chrono::milliseconds timeout) && noexcept
-{
-    return std::move(with_connect_timeout(timeout));
-}
-
-postgres_options& postgres_options::with_statement_timeout(std::chrono::milliseconds timeout) &
+postgres_options& postgres_options::with_statement_timeout(std::chrono::milliseconds timeout)
 {
     if (timeout.count() <= 0 || timeout > longest_time)
         throw error(errc::invalid_argument, "the statement time-out has to be above 0 and at most a day; a "
@@ -83,53 +46,10 @@ postgres_options& postgres_options::with_statement_timeout(std::chrono::millisec
     return *this;
 }
 
-postgres_options&& postgres_options::with_statement_timeout(std::chrono::milliseconds timeout) &&
-{
-    return std::move(with_statement_timeout(timeout));
-}
-
-postgres_options& postgres_options::with_retry_for(std::chrono::milliseconds time) & noexcept
+postgres_options& postgres_options::with_retry_for(std::chrono::milliseconds time) noexcept
 {
     retry_for_ = std::clamp(time, std::chrono::milliseconds(0), longest_time);
     return *this;
-}
-
-postgres_options&& postgres_options::with_retry_for(std::chrono::milliseconds time) && noexcept
-{
-    return std::move(with_retry_for(time));
-}
-
-postgres_options& postgres_options::with_durability(waymark::durability level) & noexcept
-{
-    durability_ = level;
-    return *this;
-}
-
-postgres_options&& postgres_options::with_durability(waymark::durability level) && noexcept
-{
-    return std::move(with_durability(level));
-}
-
-postgres_options& postgres_options::with_prepared_statements(bool keep) & noexcept
-{
-    prepares_statements_ = keep;
-    return *this;
-}
-
-postgres_options&& postgres_options::with_prepared_statements(bool keep) && noexcept
-{
-    return std::move(with_prepared_statements(keep));
-}
-
-postgres_options& postgres_options::with_limits(waymark::limits bounds) & noexcept
-{
-    limits_ = bounds;
-    return *this;
-}
-
-postgres_options&& postgres_options::with_limits(waymark::limits bounds) && noexcept
-{
-    return std::move(with_limits(bounds));
 }
 
 postgres_store::postgres_store(const std::string& conninfo, const postgres_options& options)

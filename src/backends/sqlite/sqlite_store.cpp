@@ -4,50 +4,6 @@
 
 namespace waymark {
 
-sqlite_options& sqlite_options::with_durability(waymark::durability level) & noexcept
-{
-    durability_ = level;
-    return *this;
-}
-
-sqlite_options&& sqlite_options::with_durability(waymark::durability level) && noexcept
-{
-    return std::move(with_durability(level));
-}
-
-sqlite_options& sqlite_options::with_busy_timeout(std::chrono::milliseconds timeout) & noexcept
-{
-    busy_timeout_ = timeout;
-    return *this;
-}
-
-sqlite_options&& sqlite_options::with_busy_timeout(std::chrono::milliseconds timeout) && noexcept
-{
-    return std::move(with_busy_timeout(timeout));
-}
-
-sqlite_options& sqlite_options::with_secure_erase(bool erase) & noexcept
-{
-    secure_erase_ = erase;
-    return *this;
-}
-
-sqlite_options&& sqlite_options::with_secure_erase(bool erase) && noexcept
-{
-    return std::move(with_secure_erase(erase));
-}
-
-sqlite_options& sqlite_options::with_limits(waymark::limits bounds) & noexcept
-{
-    limits_ = bounds;
-    return *this;
-}
-
-sqlite_options&& sqlite_options::with_limits(waymark::limits bounds) && noexcept
-{
-    return std::move(with_limits(bounds));
-}
-
 namespace {
 
 std::unique_ptr<storage::database> open_file(const std::filesystem::path& path, const sqlite_options& options)

@@ -1,12 +1,10 @@
 #include "../backends/files.hpp"
 #include "../store/conditions.hpp"
 #include "../values/text.hpp"
-#include "transfer_lines.hpp"
+#include "documents.hpp"
+#include "lines.hpp"
 
-#include <waymark/detail/session_functions.hpp>
 #include <waymark/transfer.hpp>
-
-#include <boost/json/serialize.hpp>
 
 #include <fcntl.h>
 #include <fstream>
@@ -15,32 +13,7 @@
 #include <set>
 #include <span>
 
-namespace waymark {
-
-namespace json = boost::json;
-
-export_options& export_options::of_agent(std::string agent_id) &
-{
-    validate_id(agent_id, "the agent id");
-    agent_ = std::move(agent_id);
-    return *this;
-}
-
-export_options&& export_options::of_agent(std::string agent_id) &&
-{
-    return std::move(of_agent(std::move(agent_id)));
-}
-
-export_options& export_options::with_progress(transfer_callback progress) &
-{
-    progress_ = std::move(progress);
-    return *this;
-}
-
-export_options&& export_options::with_progress(transfer_callback progress) &&
-{
-    return std::move(with_progress(std::move(progress)));
-}
+namespace waymark::transfer {
 
 namespace {
 
@@ -171,18 +144,18 @@ private:
 
 class lines_exporter final : public exporter {
 public:
-    explicit lines_exporter(std::ostream& to) : to_(to) { put(detail::line_writer::first_line()); }
+    explicit lines_exporter(std::ostream& to) : to_(to) { put(line_writer::first_line()); }
 
     void finish(const transfer_result& all)
     {
-        put(detail::line_writer::last_line(all.checkpoints(), all.steps()));
+        put(line_writer::last_line(all.checkpoints(), all.steps()));
         to_.flush();
         require_stream();
     }
 
 private:
     void write(const checkpoint& value, bool pinned) override { put(lines_.line_of(value, pinned)); }
-    void write(const step& value) override { put(detail::line_writer::line_of(value)); }
+    void write(const step& value) override { put(line_writer::line_of(value)); }
 
     void put(const std::string& line)
     {
@@ -197,60 +170,42 @@ private:
     }
 
     std::ostream& to_;
-    detail::line_writer lines_;
+    line_writer lines_;
 };
 
 class document_exporter final : public exporter {
 public:
-    std::string take_text() &&
-    {
-        return R"({"waymark_export":1,"checkpoints":[)" + checkpoints_ + R"(],"pins":[)" + pins_ +
-               R"(],"steps":[)" + steps_ + "]}";
-    }
+    std::string take_text() && { return std::move(document_).take_text(); }
 
 private:
-    static void append(std::string& list, const json::value& value)
-    {
-        if (!list.empty())
-            list += ',';
-        list += json::serialize(value);
-    }
+    void write(const checkpoint& value, bool pinned) override { document_.add(value, pinned); }
+    void write(const step& value) override { document_.add(value); }
 
-    void write(const checkpoint& value, bool pinned) override
-    {
-        append(checkpoints_, json::value_from(value));
-        if (pinned)
-            append(pins_, {{"agent_id", value.agent_id()}, {"scope", value.scope()}, {"id", value.id()}});
-    }
-    void write(const step& value) override { append(steps_, json::value_from(value)); }
-
-    std::string checkpoints_;
-    std::string pins_;
-    std::string steps_;
+    document_writer document_;
 };
 
 } // namespace
 
+} // namespace waymark::transfer
+
+namespace waymark {
+
+export_options& export_options::of_agent(std::string agent_id)
+{
+    validate_id(agent_id, "the agent id");
+    agent_ = std::move(agent_id);
+    return *this;
+}
+
 transfer_result export_lines(store& from, std::ostream& to, const export_options& options)
 {
-    lines_exporter lines(to);
+    transfer::lines_exporter lines(to);
     const auto all = lines.run(from, options);
     lines.finish(all);
     return all;
 }
 
-std::string export_json(store& from, const export_options& options)
-{
-    document_exporter document;
-    document.run(from, options);
-    return std::move(document).take_text();
-}
-
-namespace detail {
-
-namespace {
-
-transfer_result export_file(store& from, const std::filesystem::path& file, const export_options& options)
+transfer_result export_lines(store& from, const std::filesystem::path& file, const export_options& options)
 {
     // Aside first: under its name there is never half an export.
     auto aside = file;
@@ -276,15 +231,11 @@ transfer_result export_file(store& from, const std::filesystem::path& file, cons
     }
 }
 
-} // namespace
-
-call<transfer_result> export_file_call(std::filesystem::path file, export_options options)
+std::string export_json(store& from, const export_options& options)
 {
-    return {job::kind::read, {}, [file = std::move(file), options = std::move(options)](store& from) {
-                return export_file(from, file, options);
-            }};
+    transfer::document_exporter document;
+    document.run(from, options);
+    return std::move(document).take_text();
 }
-
-} // namespace detail
 
 } // namespace waymark

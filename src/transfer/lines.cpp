@@ -1,4 +1,4 @@
-#include "transfer_lines.hpp"
+#include "lines.hpp"
 
 #include "../values/json_document.hpp"
 #include "../values/storage_memory.hpp"
@@ -7,7 +7,7 @@
 
 #include <boost/json/serialize.hpp>
 
-namespace waymark::detail {
+namespace waymark::transfer {
 
 namespace json = boost::json;
 
@@ -30,7 +30,7 @@ conversation without_first(const conversation& chat, std::size_t count)
 //! Messages behind the first ones of another conversation.
 conversation behind(const conversation& before, std::size_t count, const conversation& rest)
 {
-    auto whole = conversation_access::framed(before, rest); // whose other members are the line's own
+    auto whole = detail::conversation_access::framed(before, rest); // whose other members are the line's own
     whole.truncate(count);
     for (const auto& message : rest)
         whole.push(message);
@@ -76,7 +76,7 @@ std::string line_writer::line_of(const checkpoint& value, bool pinned)
             own.with_conversation(without_first(chat, same));
         }
         if (!value.state().empty() &&
-            (value.shares_state(*before) || same_content(value.state(), before->state()))) {
+            (value.shares_state(*before) || detail::same_content(value.state(), before->state()))) {
             line["keep_state"] = true;
             own.with_state({});
         }
@@ -123,7 +123,7 @@ bool line_reader::read_line()
     return false;
 }
 
-std::optional<transfer_entry> line_reader::next()
+std::optional<entry> line_reader::next()
 {
     try {
         if (number_ == 0)
@@ -131,7 +131,7 @@ std::optional<transfer_entry> line_reader::next()
         if (!read_line())
             throw error(errc::invalid_argument,
                         "the end is missing: the export was cut, or not finished; export again");
-        const auto line = parse_json(line_, bounds_.max_depth() + envelope_depth, "the line");
+        const auto line = detail::parse_json(line_, bounds_.max_depth() + envelope_depth, "the line");
         if (const auto* object = line.if_object(); object != nullptr && object->contains("end")) {
             read_end(line);
             return std::nullopt;
@@ -146,8 +146,8 @@ void line_reader::read_first_line()
 {
     if (!read_line())
         throw error(errc::invalid_argument, "the input is empty");
-    const auto line = parse_json(line_, 4, "the line");
-    const object_reader reader(line, "the first line");
+    const auto line = detail::parse_json(line_, 4, "the line");
+    const detail::object_reader reader(line, "the first line");
     const auto version = reader.unsigned_or("waymark_export", 0);
     if (version == 0)
         throw error(errc::invalid_argument,
@@ -157,17 +157,17 @@ void line_reader::read_first_line()
                                                   ", this library knows " + std::to_string(format_version));
 }
 
-transfer_entry line_reader::read_entry(const json::value& line)
+entry line_reader::read_entry(const json::value& line)
 {
-    const object_reader reader(line, "the line");
+    const detail::object_reader reader(line, "the line");
     reader.refuse_others({"checkpoint", "keep_messages", "keep_state", "pinned", "step"},
                          "a line has none such");
-    transfer_entry entry;
-    entry.where = "line " + std::to_string(number_);
+    entry result;
+    result.where = "line " + std::to_string(number_);
     if (const auto* found = reader.find("step")) {
-        entry.record = json::value_to<step>(*found);
+        result.record = json::value_to<step>(*found);
         ++steps_;
-        return entry;
+        return result;
     }
     auto value = json::value_to<checkpoint>(reader.require("checkpoint"));
     const auto keep = reader.unsigned_or("keep_messages", 0);
@@ -185,15 +185,15 @@ transfer_entry line_reader::read_entry(const json::value& line)
         value.with_state(before->state());
     last_.put(value);
     ++checkpoints_;
-    entry.pinned = reader.boolean_or("pinned", false);
-    entry.point = std::move(value);
-    return entry;
+    result.pinned = reader.boolean_or("pinned", false);
+    result.point = std::move(value);
+    return result;
 }
 
 void line_reader::read_end(const json::value& end)
 {
-    const object_reader line(end, "the last line");
-    const object_reader reader(line.require("end"), "the last line");
+    const detail::object_reader line(end, "the last line");
+    const detail::object_reader reader(line.require("end"), "the last line");
     const auto checkpoints = reader.unsigned_or("checkpoints", 0);
     const auto steps = reader.unsigned_or("steps", 0);
     if (checkpoints != checkpoints_ || steps != steps_)
@@ -202,7 +202,7 @@ void line_reader::read_end(const json::value& end)
                                                 " steps, and there are " + std::to_string(checkpoints_) +
                                                 " and " + std::to_string(steps_));
     if (read_line() && !line_.empty())
-        throw error(errc::invalid_argument, "something stands behind the end");
+        throw error(errc::invalid_argument, "there is more after the end");
 }
 
-} // namespace waymark::detail
+} // namespace waymark::transfer

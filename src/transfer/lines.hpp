@@ -1,24 +1,17 @@
 //! One line of an export, as text and as a value. A line holds what the last one of its scope does not.
 #pragma once
 
-#include <waymark/checkpoint.hpp>
-#include <waymark/step.hpp>
+#include "entry.hpp"
 
+#include <waymark/limits.hpp>
+
+#include <cstdint>
 #include <istream>
 #include <map>
 #include <optional>
 #include <string>
-#include <string_view>
 
-namespace waymark::detail {
-
-//! A checkpoint or a step on its way from one store to another.
-struct transfer_entry {
-    std::optional<checkpoint> point;
-    bool pinned = false;
-    std::optional<step> record;
-    std::string where; // "line 7", for errors
-};
+namespace waymark::transfer {
 
 //! The checkpoint before, of each scope of the agent whose lines these are.
 class last_checkpoints {
@@ -47,13 +40,13 @@ class line_reader {
 public:
     line_reader(std::istream& from, limits bounds) : from_(from), bounds_(bounds) {}
 
-    //! The next entry, or none behind the last one.
+    //! The next entry, or none after the last one.
     //! @throws waymark::error `invalid_argument` or `unsupported_format` that names the line.
-    std::optional<transfer_entry> next();
+    std::optional<entry> next();
 
 private:
     bool read_line();
-    transfer_entry read_entry(const boost::json::value& line);
+    entry read_entry(const boost::json::value& line);
     void read_first_line();
     void read_end(const boost::json::value& end);
 
@@ -66,4 +59,4 @@ private:
     last_checkpoints last_;
 };
 
-} // namespace waymark::detail
+} // namespace waymark::transfer
