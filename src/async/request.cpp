@@ -31,7 +31,7 @@ void request::fail(std::error_code code, std::string details) noexcept
     code_ = code;
     drop_input();
     try {
-        const auto agent = agent_id_.empty() ? std::string() : quoted(agent_id_);
+        const auto agent = agent_id_.empty() ? std::string() : detail::quoted(agent_id_);
         if (details.find(agent) == std::string::npos)
             details.insert(0, "agent " + agent + ": ");
         details_ = std::move(details);

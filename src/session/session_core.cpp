@@ -382,7 +382,7 @@ void session_core::start_current() noexcept
         current().begin(*this);
     } catch (...) {
         current_->refuse_with_current_exception();
-        end_current();
+        current().carried_out(*this);
     }
 }
 

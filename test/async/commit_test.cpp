@@ -140,7 +140,7 @@ TEST_CASE_METHOD(gated_fixture, "a save's failure is its own")
     backend->wait_for_calls(1);
     diagnostics details;
     store.async_save(numbered("agent", 1), into(codes[1]));
-    store.async_save(checkpoint(""), details, into(codes[2]));
+    store.async_save(checkpoint(""), with_diagnostics(details, into(codes[2])));
     store.async_save(numbered("agent", 2), save_options().expect_head("ghost"), into(codes[3]));
     store.async_save(numbered("agent", 3), into(codes[4]));
     backend->open_gate();
@@ -163,13 +163,13 @@ TEST_CASE_METHOD(gated_fixture, "a commit that fails fails its whole batch, and 
     store.async_save(numbered("agent", 9), into(before));
     backend->wait_for_calls(1);
     store.async_save(numbered("agent", 0), into(first));
-    store.async_save(numbered("agent", 1), details, into(second));
+    store.async_save(numbered("agent", 1), with_diagnostics(details, into(second)));
     backend->open_gate();
     io.run();
     CHECK(backend->batch_sizes() == std::vector<std::size_t>{1, 2});
     CHECK(first == errc::io);
     CHECK(second == errc::io);
-    CHECK(details.message() == "the disk is on fire");
+    CHECK(details.message() == "agent 'agent': the disk is on fire"); // which the store did not say
     backend->fail_with(std::nullopt);
     store.async_save(numbered("agent", 2), into(first));
     io.restart();
@@ -203,7 +203,7 @@ TEST_CASE("a backend that throws what it should not is an error, not the end")
     store.async_flush([](std::error_code) {}); // a batch of its own for each
     store.async_save(checkpoint("throw"), into(thrown));
     store.async_erase_agent("a", into(erased));
-    store.async_load_latest("a", details, into(loaded));
+    store.async_load_latest("a", with_diagnostics(details, into(loaded)));
     store.async_count(query("a"), into(counted));
     store.async_stats(into(statistics));
     io.run();
@@ -212,7 +212,7 @@ TEST_CASE("a backend that throws what it should not is an error, not the end")
     CHECK(thrown == errc::outcome_unknown);
     CHECK(erased == errc::outcome_unknown);
     CHECK(loaded == errc::io);
-    CHECK(details.message() == "surprise");
+    CHECK(details.message() == "agent 'a': surprise");
     CHECK(counted == errc::io);
     CHECK(statistics == std::errc::not_enough_memory);
 }

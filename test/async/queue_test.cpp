@@ -1,5 +1,5 @@
 //! What happens to operations that wait: back-pressure and cancellation.
-#include "async/job_queue.hpp"
+#include "async/request_queue.hpp"
 #include "catch.hpp"
 #include "gated_fixture.hpp"
 #include "run_coroutine.hpp"
@@ -25,7 +25,7 @@ TEST_CASE_METHOD(gated_fixture, "what is too large for the store takes no place 
     chat.push(message::user(std::string(backend->bounds().max_message_bytes() + 1, 'x')));
     std::error_code refused;
     diagnostics details;
-    store.async_save(checkpoint("agent", chat), details, into(refused));
+    store.async_save(checkpoint("agent", chat), with_diagnostics(details, into(refused)));
     CHECK(store.queues().writes.queued_operations == 1); // the one that is held
     while (refused == std::errc::operation_in_progress)
         io.run_one(); // never inline
@@ -116,7 +116,7 @@ TEST_CASE("queue and waiting room are bounded in bytes, and what is stored does 
     other.push(message::user(std::string(9'000, 'y')));
     f.store.async_save(checkpoint("agent", other), into(waits));
     CHECK(f.store.queues().writes.waiting_operations == 1);
-    f.store.async_save(checkpoint("agent", other), details, into(refused));
+    f.store.async_save(checkpoint("agent", other), with_diagnostics(details, into(refused)));
     f.io.poll();
     CHECK(refused == errc::overloaded);
     CHECK(details.message().find("1 with 9") != std::string::npos); // what waits: 1 operation, 9,0xx bytes
@@ -140,7 +140,7 @@ TEST_CASE("options that let nothing through are refused")
     const auto backend = std::make_shared<memory_store>();
     CHECK_THROWS_AS(async_store(io.get_executor(), nullptr), error);
     for (const auto& bad :
-         {async_options().with_max_queued_operations(0), async_options().with_read_threads(0),
+         {async_options().with_max_queued_operations(0), async_options().with_concurrent_reads(0),
           async_options().with_max_batch_operations(0)})
         CHECK_THROWS_AS(async_store(io.get_executor(), backend, bad), error);
 }
@@ -191,7 +191,7 @@ TEST_CASE_METHOD(gated_fixture, "a save that is being written completes with its
 
 TEST_CASE("waiting saves, reads, copies and flushes can be cancelled")
 {
-    gated_fixture f(4, async_options().with_max_queued_operations(6).with_read_threads(1));
+    gated_fixture f(4, async_options().with_max_queued_operations(6).with_concurrent_reads(1));
     f.backend->close_gate();
     std::vector<std::error_code> kept(7);
     std::vector<std::error_code> gone(4);
@@ -224,7 +224,7 @@ TEST_CASE("waiting saves, reads, copies and flushes can be cancelled")
 TEST_CASE(
     "a lane that waits for another one at a copy goes on when the copy is cancelled or the store destroyed")
 {
-    const detail::job_queue lanes(2, async_options());
+    const detail::request_queue lanes(2, {});
     const auto agent_in = [&](std::size_t lane) {
         for (int i = 0;; ++i)
             if (lanes.lane_of("agent-" + std::to_string(i)) == lane)

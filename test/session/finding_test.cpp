@@ -24,11 +24,11 @@ asio::awaitable<void> names_and_queries(async_store& store)
     const auto even = co_await session.async_list(session.query().named("even"));
     REQUIRE(even.size() == 3);
     CHECK(even.front().iteration() == 4); // newest first
-    const auto latest = co_await session.async_latest();
+    const auto latest = co_await session.async_load_latest();
     CHECK(latest->iteration() == 5);
-    const auto latest_even = co_await session.async_latest("even");
+    const auto latest_even = co_await session.async_load_latest("even");
     CHECK(latest_even->iteration() == 4);
-    const auto latest_none = co_await session.async_latest("none");
+    const auto latest_none = co_await session.async_load_latest("none");
     CHECK_FALSE(latest_none);
     const auto by_id = co_await session.async_load(even.front().id());
     CHECK(by_id->conversation().size() == 4);

@@ -64,7 +64,7 @@ TEST_CASE("a before_save hook can veto")
         const auto nothing = co_await session.async_notify(event::tool_call_complete, 1, chat_of(1));
         CHECK_FALSE(nothing);
         failure how;
-        co_await session.async_checkpoint("x", 1, chat_of(1), how.details, how.token());
+        co_await session.async_checkpoint("x", 1, chat_of(1), how.token());
         CHECK(how.code == errc::vetoed);
         CHECK(how.says("the quota is used up"));
         CHECK(others == 0);

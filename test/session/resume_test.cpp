@@ -61,7 +61,7 @@ asio::awaitable<void> resume_and_repair(async_store& store)
     chat.push(message::user("Go on."));
     const auto next = co_await second.async_notify(event::tool_call_complete, 8, chat);
     CHECK(next->parent_id() == saved.id());
-    const auto latest = co_await second.async_latest();
+    const auto latest = co_await second.async_load_latest();
     CHECK(latest->conversation() == chat);
 }
 
@@ -107,9 +107,9 @@ TEST_CASE("a damaged head is passed over only if asked, and that is said")
     const auto body = [&]() -> asio::awaitable<void> {
         session session{store, "agent", session_options().exclusive()};
         failure how;
-        co_await session.async_resume(how.details, how.token());
+        co_await session.async_resume(how.token());
         CHECK(how.code == errc::corrupt);
-        co_await session.async_resume(resume_options().repair(), how.details, how.token());
+        co_await session.async_resume(resume_options().repair(), how.token());
         CHECK(how.code == errc::corrupt);
         const auto found = co_await session.async_resume(resume_options().fall_back());
         REQUIRE(found);
@@ -122,7 +122,7 @@ TEST_CASE("a damaged head is passed over only if asked, and that is said")
         const auto saved = co_await session.async_checkpoint("on", 5, chat_of(5));
         CHECK(saved.parent_id() == "2");
         backend->all = true;
-        co_await session.async_resume(resume_options().fall_back(), how.details, how.token());
+        co_await session.async_resume(resume_options().fall_back(), how.token());
         CHECK(how.code == errc::corrupt); // nothing readable is not "nothing there"
     };
     run_coroutine(io, body());
@@ -138,7 +138,7 @@ asio::awaitable<void> go_on_behind_damage(async_store& store)
     session fell_back{store, "agent", session_options().exclusive()};
     session other{store, "agent", session_options().exclusive()};
     failure how;
-    co_await fell_back.async_resume(how.details, how.token());
+    co_await fell_back.async_resume(how.token());
     CHECK(how.code == errc::corrupt);
     for (auto* each : {&fell_back, &other}) {
         const auto found = co_await each->async_resume(resume_options().fall_back());
@@ -162,7 +162,7 @@ asio::awaitable<void> go_on_behind_damage(async_store& store)
         late = refused.code();
     }
     CHECK(late == errc::conflict);
-    co_await other.async_checkpoint("late", 4, chat_of(4), how.details, how.token());
+    co_await other.async_checkpoint("late", 4, chat_of(4), how.token());
     CHECK(how.code == errc::conflict);
     CHECK(how.says("another writer moved the head"));
 }
@@ -224,14 +224,14 @@ asio::awaitable<void> two_writers(async_store& store)
     CHECK(moved.metadata().at("writer") == "host-2");
 
     failure how;
-    co_await first.async_checkpoint("mine, too", 2, chat_of(3), how.details, how.token());
+    co_await first.async_checkpoint("mine, too", 2, chat_of(3), how.token());
     CHECK(how.code == errc::conflict);
     CHECK(how.says("host-2"));
     CHECK(how.says(moved.id()));
     CHECK(how.says("async_resume()"));
-    co_await first.async_notify(event::tool_call_complete, 2, chat_of(3), how.details, how.token());
+    co_await first.async_notify(event::tool_call_complete, 2, chat_of(3), how.token());
     CHECK(how.code == errc::conflict);
-    co_await first.async_rollback_to(moved.id(), how.details, how.token());
+    co_await first.async_rollback_to(moved.id(), how.token());
     CHECK(how.code == errc::conflict);
     const auto count = co_await first.async_count();
     CHECK(count == 2);
@@ -243,7 +243,7 @@ asio::awaitable<void> two_writers(async_store& store)
 
     // Without a look at what is there, an exclusive session does not begin a second history.
     session third{store, "agent", session_options().exclusive()};
-    co_await third.async_checkpoint("blind", 1, chat_of(1), how.details, how.token());
+    co_await third.async_checkpoint("blind", 1, chat_of(1), how.token());
     CHECK(how.code == errc::conflict);
     CHECK(how.says("went on from nothing"));
 }

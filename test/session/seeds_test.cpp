@@ -224,9 +224,9 @@ asio::awaitable<void> use_as_manager(async_store& store)
     REQUIRE(by_name.size() == 2);
     CHECK(by_name.front().iteration() == 3);
     // get_latest, with and without a name
-    const auto latest = co_await manager.async_latest();
+    const auto latest = co_await manager.async_load_latest();
     CHECK(latest->iteration() == 3);
-    const auto latest_start = co_await manager.async_latest("task_started");
+    const auto latest_start = co_await manager.async_load_latest("task_started");
     CHECK(latest_start->iteration() == 1);
     // get_all, __iter__: oldest first; __len__
     const auto all = co_await manager.async_load_all(manager.query().oldest_first());

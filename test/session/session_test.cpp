@@ -77,20 +77,18 @@ TEST_CASE("a draft of another agent or scope is refused, and an id is not used t
             errors.push_back(error.message());
         });
         failure how;
-        co_await session.async_checkpoint(checkpoint("other"), how.details, how.token());
+        co_await session.async_checkpoint(checkpoint("other"), how.token());
         CHECK(how.code == errc::invalid_argument);
         CHECK(how.says("the draft is of agent 'other'"));
-        co_await session.async_checkpoint(checkpoint("agent").with_scope("elsewhere"), how.details,
-                                          how.token());
+        co_await session.async_checkpoint(checkpoint("agent").with_scope("elsewhere"), how.token());
         CHECK(how.code == errc::invalid_argument);
-        co_await session.async_checkpoint(checkpoint("agent").with_id("one"), how.details, how.token());
+        co_await session.async_checkpoint(checkpoint("agent").with_id("one"), how.token());
         CHECK_FALSE(how.code);
         const auto saved = co_await store.async_load("agent", "sub", "one");
         CHECK(saved);
-        co_await session.async_checkpoint(checkpoint("agent", {}, 9).with_id("one"), how.details,
-                                          how.token());
+        co_await session.async_checkpoint(checkpoint("agent", {}, 9).with_id("one"), how.token());
         CHECK(how.code == errc::conflict);
-        co_await session.async_checkpoint(*saved, how.details, how.token()); // a repetition is harmless
+        co_await session.async_checkpoint(*saved, how.token()); // a repetition is harmless
         CHECK_FALSE(how.code);
         CHECK(errors.size() == 3);
     };
@@ -162,7 +160,7 @@ TEST_CASE("a save that fails moves nothing, and the next one has the right paren
         const auto first = co_await session.async_checkpoint("first", 1, chat_of(1));
         fixture.backend->fail_with(error(errc::io, "the disk is full"));
         failure how;
-        co_await session.async_checkpoint("lost", 2, chat_of(2), how.details, how.token());
+        co_await session.async_checkpoint("lost", 2, chat_of(2), how.token());
         CHECK(how.code == errc::io);
         CHECK(session.position() == first.id());
         fixture.backend->fail_with(std::nullopt);
@@ -201,7 +199,7 @@ TEST_CASE("after a save with an unknown outcome the session finds out what becam
             backend->fails = true;
             failure how;
             const auto doubtful = session.draft(chat_of(2), 2).with_id("doubtful");
-            co_await session.async_checkpoint(doubtful, how.details, how.token());
+            co_await session.async_checkpoint(doubtful, how.token());
             CHECK(how.code == errc::outcome_unknown);
             int made = 0; // a step, too, finds out first
             co_await session.async_step(

@@ -70,7 +70,7 @@ asio::awaitable<void> happen_once(async_store& store)
     const auto found = co_await again.async_step("call-2", count_up(runs, nullptr));
     CHECK(found == receipt);
     CHECK(runs == 2);
-    const auto steps = co_await again.async_steps();
+    const auto steps = co_await again.async_load_steps();
     REQUIRE(steps.size() == 2);
     CHECK_FALSE(steps[0].checkpoint_id());
     CHECK(steps[1].checkpoint_id() == start.id());
@@ -99,7 +99,7 @@ asio::awaitable<void> fail_and_try_again(async_store& store)
         what = thrown.what();
     }
     CHECK(what == "the hotel is full"); // as it was thrown
-    const auto none = co_await session.async_steps();
+    const auto none = co_await session.async_load_steps();
     CHECK(none.empty());
     const auto booked = co_await session.async_step("book", count_up(runs, true));
     CHECK(booked == true);
@@ -143,14 +143,14 @@ asio::awaitable<void> be_in_doubt(async_store& store)
     CHECK(runs == 2);
 
     failure how;
-    co_await session.async_settle_step("b", "otherwise", how.details, how.token());
+    co_await session.async_settle_step("b", "otherwise", how.token());
     CHECK(how.code == errc::conflict);
-    co_await session.async_settle_step("nothing", 1, how.details, how.token());
+    co_await session.async_settle_step("nothing", 1, how.token());
     CHECK(how.code == errc::not_found);
     const auto unknown = co_await session.async_forget_step("nothing");
     CHECK_FALSE(unknown);
     // Whoever made it was only slow: what has happened is not forgotten.
-    co_await session.async_forget_step("b", how.details, how.token());
+    co_await session.async_forget_step("b", how.token());
     CHECK(how.code == errc::conflict);
     const auto kept = co_await session.async_step("b", count_up(runs, nullptr));
     CHECK(kept == "it had happened");
@@ -159,7 +159,7 @@ asio::awaitable<void> be_in_doubt(async_store& store)
     std::vector<step_request> fourth;
     fourth.emplace_back(step("agent", "", "d").with_attempt("first"));
     co_await store.async_put_steps(fourth);
-    const auto other = co_await store.async_erase_step("agent", "", "d", "second", how.details);
+    const auto other = co_await store.async_erase_step("agent", "", "d", "second", how.token());
     CHECK_FALSE(other);
     const auto mine = co_await store.async_erase_step("agent", "", "d", "first");
     CHECK(mine);
@@ -174,16 +174,16 @@ asio::awaitable<void> go_with_their_checkpoints(async_store& store)
     co_await session.async_step("on second", count_up(runs, 1));
     const auto third = co_await session.async_checkpoint("third", 3, chat_of(3));
     co_await store.async_erase("agent", "", second.id());
-    auto steps = co_await session.async_steps();
+    auto steps = co_await session.async_load_steps();
     CHECK(steps.size() == 1); // the third is later
     co_await store.async_erase("agent", "", third.id());
-    steps = co_await session.async_steps();
+    steps = co_await session.async_load_steps();
     CHECK(steps.empty());
     // The session stands on a checkpoint that is gone: a step is made all the same.
     co_await session.async_step("later", count_up(runs, 1));
     CHECK(runs == 2);
     co_await session.async_clear();
-    steps = co_await session.async_steps();
+    steps = co_await session.async_load_steps();
     CHECK(steps.empty());
     static_cast<void>(first);
 }

@@ -47,7 +47,7 @@ asio::awaitable<void> make_temporaries(async_store& store, std::filesystem::path
         co_await session.async_notify(event::iteration, i, conversation{8'000}, state);
         co_await session.async_notify(event::iteration, session.draft().with_id(long_text("id")));
         co_await session.async_load(long_text("id"));
-        co_await session.async_latest(long_text("name"));
+        co_await session.async_load_latest(long_text("name"));
         co_await session.async_list(session.query().named(long_text("name")).limit(3).oldest_first());
         co_await session.async_load_all(session.query().metadata(long_text("key"), long_text("value")));
         co_await session.async_count(query(agent).since(timestamp{}));

@@ -612,7 +612,7 @@ TEST_CASE("an export of Breakpilot can be imported", "[stores]")
                 const auto moved = co_await other.async_import(exported, import_options());
                 CHECK(moved.checkpoints() == imported.checkpoints());
                 failure how;
-                co_await other.async_import("{", how.details, how.token());
+                co_await other.async_import("{", how.token());
                 CHECK(how.code == errc::invalid_argument);
             };
             run_coroutine(io, body());
@@ -640,11 +640,9 @@ TEST_CASE("a store is exported to a file and imported from it")
         const auto imported = co_await async_import_lines(into, file, import_options());
         CHECK(imported == exported);
         failure how;
-        co_await async_import_lines(into, folder.path() / "nothing", import_options(), how.details,
-                                    how.token());
+        co_await async_import_lines(into, folder.path() / "nothing", import_options(), how.token());
         CHECK(how.code == errc::io);
-        co_await async_export_lines(from, folder.path() / "no" / "folder", export_options(), how.details,
-                                    how.token());
+        co_await async_export_lines(from, folder.path() / "no" / "folder", export_options(), how.token());
         CHECK(how.code == errc::io);
     };
     run_coroutine(io, body());

@@ -59,7 +59,7 @@ asio::awaitable<void> roll_back(async_store& store)
     CHECK(next.parent_id() == back.id());
 
     failure how;
-    co_await session.async_rollback_to("nowhere", how.details, how.token());
+    co_await session.async_rollback_to("nowhere", how.token());
     CHECK(how.code == errc::not_found);
     CHECK(how.says("'nowhere'"));
     const auto still = co_await session.async_count();
@@ -89,7 +89,7 @@ asio::awaitable<void> branch_off(async_store& store)
     CHECK(ids(history.roots()) == id_list{head->id()}); // its parent is of another agent
 
     // What the fork builds on is not done again; what came later is its own affair.
-    const auto steps = co_await copy.async_steps();
+    const auto steps = co_await copy.async_load_steps();
     REQUIRE(steps.size() == 2);
     CHECK(steps[0].key() == "before");
     CHECK(steps[1].key() == "on first");
@@ -100,7 +100,7 @@ asio::awaitable<void> branch_off(async_store& store)
     // Nor is it by a fork of the fork, or where what a step was made on is gone.
     co_await copy.async_checkpoint("on", 2, chat_of(3));
     co_await store.async_erase("copy", "sub", head->id());
-    const auto of_copy = co_await copy.async_latest();
+    const auto of_copy = co_await copy.async_load_latest();
     co_await copy.async_fork(of_copy->id(), "copy of the copy");
     waymark::session third{store, "copy of the copy", session_options().with_scope("sub")};
     for (const std::string known_key : {"before", "on first", "on second"}) {
@@ -111,11 +111,11 @@ asio::awaitable<void> branch_off(async_store& store)
     CHECK(untouched == 2);
 
     failure how;
-    co_await session.async_fork(second.id(), "copy", how.details, how.token());
+    co_await session.async_fork(second.id(), "copy", how.token());
     CHECK(how.code == errc::conflict);
-    co_await session.async_fork("nowhere", "copy2", how.details, how.token());
+    co_await session.async_fork("nowhere", "copy2", how.token());
     CHECK(how.code == errc::not_found);
-    co_await session.async_fork(second.id(), "", how.details, how.token());
+    co_await session.async_fork(second.id(), "", how.token());
     CHECK(how.code == errc::invalid_argument);
     const auto agents = co_await store.async_list_agents();
     CHECK(agents == id_list{"agent", "copy", "copy of the copy"});
@@ -193,7 +193,7 @@ asio::awaitable<void> compare(async_store& store)
     const auto same = co_await session.async_diff(after.id(), after.id());
     CHECK(same.empty());
     failure how;
-    co_await session.async_diff("nowhere", after.id(), how.details, how.token());
+    co_await session.async_diff("nowhere", after.id(), how.token());
     CHECK(how.code == errc::not_found);
 }
 

@@ -23,12 +23,12 @@ void on_every_store(Body body)
         }
 }
 
-//! How an awaited operation failed: `co_await session.async_x(…, how.details, how.token())`.
+//! How an awaited operation failed: `co_await session.async_x(…, with_diagnostics(how.token()))`.
 struct failure {
     std::error_code code;
     diagnostics details;
 
-    auto token() { return asio::redirect_error(asio::use_awaitable, code); }
+    auto token() { return with_diagnostics(details, asio::redirect_error(asio::use_awaitable, code)); }
     //! Whether the details say this.
     bool says(std::string_view text) const { return details.message().find(text) != std::string::npos; }
 };

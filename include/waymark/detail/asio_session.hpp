@@ -22,16 +22,9 @@ public:
     {
         // The session, and this object with it, may be gone before `post` returns, and so may the context as
         // soon as the gate is free.
-        auto& gate = gate_;
-        gate.enter();
-        try {
-            const auto executor = executor_;
-            post_work(executor, wanted);
-        } catch (...) {
-            gate.leave();
-            throw;
-        }
-        gate.leave();
+        const post_gate::visit visit(gate_);
+        const auto executor = executor_;
+        post_work(executor, wanted);
     }
 
     void set_busy(bool busy) override
@@ -44,7 +37,7 @@ public:
 
 private:
     asio::any_io_executor executor_;
-    post_gate& gate_;
+    post_gate* gate_;
     std::optional<tracked_executor<asio::any_io_executor>> work_;
 };
 

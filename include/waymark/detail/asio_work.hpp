@@ -29,15 +29,37 @@ public:
 
     explicit post_gate(asio::execution_context& owner) : asio::execution_context::service(owner) {}
 
+    //! Null for an executor without a context, such as that of `use_future`.
     template <class Executor>
-    static post_gate& of(const Executor& executor)
+    static post_gate* of(const Executor& executor)
     {
-        return asio::use_service<post_gate>(asio::query(executor, asio::execution::context_as<asio::execution_context&>));
+        constexpr auto context = asio::execution::context_as<asio::execution_context&>;
+        if constexpr (asio::can_query<const Executor&, decltype(context)>::value)
+            return &asio::use_service<post_gate>(asio::query(executor, context));
+        else
+            return nullptr;
     }
 
-    void enter() noexcept { inside_.fetch_add(1, std::memory_order_relaxed); }
-    //! The last that the thread does with anything of the context.
-    void leave() noexcept { inside_.fetch_sub(1, std::memory_order_release); }
+    //! On the stack of a thread that posts.
+    class visit {
+    public:
+        explicit visit(post_gate* gate) noexcept : gate_(gate)
+        {
+            if (gate_ != nullptr)
+                gate_->inside_.fetch_add(1, std::memory_order_relaxed);
+        }
+        visit(const visit&) = delete;
+        visit& operator=(const visit&) = delete;
+        //! The last that the thread does with anything of the context.
+        ~visit()
+        {
+            if (gate_ != nullptr)
+                gate_->inside_.fetch_sub(1, std::memory_order_release);
+        }
+
+    private:
+        post_gate* gate_;
+    };
 
 private:
     void shutdown() override

@@ -45,14 +45,10 @@ public:
     //! handler may run, and this object and the context be gone, before `post` returns.
     void ended() noexcept override
     {
-        auto& gate = gate_;
-        gate.enter();
-        {
-            const auto executor = std::move(executor_);
-            while (!is_posted(executor))
-                std::this_thread::sleep_for(std::chrono::milliseconds(1)); // better late than never
-        }
-        gate.leave();
+        const post_gate::visit visit(gate_);
+        const auto executor = std::move(executor_);
+        while (!is_posted(executor))
+            std::this_thread::sleep_for(std::chrono::milliseconds(1)); // better late than never
     }
 
     void dropped() noexcept override { destroy(handler_); }
@@ -116,7 +112,7 @@ private:
     std::shared_ptr<Request> request_;
     executor_type executor_;
     tracked_executor<executor_type> work_; // keeps the context running until the handler is called
-    post_gate& gate_;
+    post_gate* gate_;
 };
 
 //! Cancels a request, if it is still waiting in its queue: a scheduler's or a session's.

@@ -51,7 +51,7 @@ public:
     //! Its turn has come. Calls one of `session_core::run_current` and `end_current`, now or later. If it
     //! throws, it has called neither.
     virtual void begin(session_core& in) = 0;
-    //! The store has carried it out. Calls `session_core::end_current`, now or later.
+    //! The store has carried it out, or `begin` threw. Calls `session_core::end_current`, now or later.
     virtual void carried_out(session_core& in) noexcept = 0;
 
 protected:

@@ -152,8 +152,8 @@ inline void life::begin_save(dice& roll)
     case 0:
         of->natural.emplace_back(errc::conflict);
         return start_bound(of, [&](auto&& token) {
-            return store_->async_save(saved, save_options().expect_head(some_id(roll)), of->details,
-                                      std::forward<decltype(token)>(token));
+            return store_->async_save(saved, save_options().expect_head(some_id(roll)),
+                                      with_diagnostics(of->details, std::forward<decltype(token)>(token)));
         });
     case 1:
         of->natural.emplace_back(errc::invalid_argument);
@@ -182,7 +182,7 @@ inline void life::begin_read(dice& roll)
     case 0:
         return WAYMARK_BEGIN(in.async_load(agent, "", id, WAYMARK_TOKEN));
     case 1:
-        return WAYMARK_BEGIN(in.async_load(id, of->details, WAYMARK_TOKEN));
+        return WAYMARK_BEGIN(in.async_load(id, with_diagnostics(of->details, WAYMARK_TOKEN)));
     case 2:
         return WAYMARK_BEGIN(in.async_list(query(agent), WAYMARK_TOKEN));
     case 3:
@@ -210,7 +210,7 @@ inline void life::begin_write(dice& roll)
     case 1:
         return WAYMARK_BEGIN(in.async_erase(agent, "", id, WAYMARK_TOKEN));
     case 2:
-        return WAYMARK_BEGIN(in.async_erase_agent(agent, of->details, WAYMARK_TOKEN));
+        return WAYMARK_BEGIN(in.async_erase_agent(agent, with_diagnostics(of->details, WAYMARK_TOKEN)));
     case 3:
         return WAYMARK_BEGIN(in.async_prune(agent, retention().keep_last(1), WAYMARK_TOKEN));
     case 4:
@@ -254,7 +254,7 @@ inline void life::begin_session_save(dice& roll)
     auto& in = *session_;
     if (roll.one_in(2))
         return WAYMARK_BEGIN_ANY_WAY(in.async_notify(what, draft, WAYMARK_TOKEN));
-    WAYMARK_BEGIN_ANY_WAY(in.async_checkpoint(draft, of->details, WAYMARK_TOKEN));
+    WAYMARK_BEGIN_ANY_WAY(in.async_checkpoint(draft, with_diagnostics(of->details, WAYMARK_TOKEN)));
 }
 
 //! What asks or changes where the session is.
@@ -281,7 +281,7 @@ inline void life::begin_on_session_place(dice& roll)
     case 4:
         return WAYMARK_BEGIN(in.async_list(WAYMARK_TOKEN));
     case 5:
-        return WAYMARK_BEGIN(in.async_summary(of->details, WAYMARK_TOKEN));
+        return WAYMARK_BEGIN(in.async_summary(with_diagnostics(of->details, WAYMARK_TOKEN)));
     case 6:
         return WAYMARK_BEGIN(in.async_clear(WAYMARK_TOKEN));
     default:
@@ -381,7 +381,7 @@ inline asio::awaitable<void> life::await_something(dice& roll, const shared_oper
         return awaited(ledger_, of, store_->async_flush(asio::use_awaitable));
     default:
         of->saves = draft.key();
-        return awaited(ledger_, of, store_->async_save(draft, of->details, asio::use_awaitable));
+        return awaited(ledger_, of, store_->async_save(draft, with_diagnostics(of->details, asio::use_awaitable)));
     }
 }
 

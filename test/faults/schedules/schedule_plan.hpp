@@ -44,7 +44,7 @@ struct plan {
           session_place(roll.below(stage::executor_count)),
           operations(roll.between(5, 25))
     {
-        options.with_read_threads(roll.between(1, 2));
+        options.with_concurrent_reads(roll.between(1, 2));
         if (small_queues)
             options.with_max_queued_operations(roll.between(1, 4))
                 .with_max_waiting_operations(roll.below(6))
