@@ -73,7 +73,8 @@ public:
         waymark::diagnostics details;
         std::error_code failure;
         const auto saved = co_await session_.async_checkpoint(
-            "turn", turn_ + 1, next, waymark::with_diagnostics(details, asio::redirect_error(asio::use_awaitable, failure)));
+            "turn", turn_ + 1, next,
+            waymark::with_diagnostics(details, asio::redirect_error(asio::use_awaitable, failure)));
         if (failure)
             throw waymark::error(failure, details.message());
         messages_ = next;

@@ -4,6 +4,7 @@
 #include <waymark/async_options.hpp>
 #include <waymark/detail/operation.hpp>
 #include <waymark/detail/scheduler.hpp>
+#include <waymark/queue_figures.hpp>
 #include <waymark/save_receipt.hpp>
 #include <waymark/store.hpp>
 #include <waymark/with_diagnostics.hpp>
@@ -38,9 +39,9 @@ const std::shared_ptr<scheduler>& scheduler_of(const async_store& store) noexcep
 //! on the pool. The handler's context is kept busy (`io_context::run` does not return) until then.
 //!
 //! @par Tokens and errors
-//! Without a token, the result can be awaited, and a failure is a `waymark::error` that says which agent, what
-//! happened and what to do: `co_await store.async_save(checkpoint)`. `with_diagnostics` does the same for any
-//! other token, or fills a `diagnostics` beside an error code.
+//! Without a token, the result can be awaited, and a failure is a `waymark::error` that says which agent,
+//! what happened and what to do: `co_await store.async_save(checkpoint)`. `with_diagnostics` does the same
+//! for any other token, or fills a `diagnostics` beside an error code.
 //!
 //! Errors are those of the store (see `errc`), and: `asio::error::operation_aborted` (cancelled, or the
 //! async_store was destroyed first), `errc::overloaded` (see async_options), `errc::closed` (a deferred
@@ -58,9 +59,9 @@ const std::shared_ptr<scheduler>& scheduler_of(const async_store& store) noexcep
 //! outcome. As always with Asio, a cancellation signal is emitted on the handler's executor.
 //!
 //! @par Lifetimes
-//! Arguments are moved or copied. The context of each handler's executor must exist until the handler has been
-//! called. The async_store's own context may end first if no handler uses it. The destructor waits for what is
-//! under way (the batch that is being written, reads), completes what is still queued with
+//! Arguments are moved or copied. The context of each handler's executor must exist until the handler has
+//! been called. The async_store's own context may end first if no handler uses it. The destructor waits for
+//! what is under way (the batch that is being written, reads), completes what is still queued with
 //! `operation_aborted`, lets go of the backend and leaves no thread behind. It may run in a handler.
 //!
 //! @par Thread safety
@@ -72,8 +73,8 @@ public:
     //! @param executor where handlers run that have no executor of their own.
     //! @param backend the store that does the work; it may be used directly at the same time.
     //! @param options bounds, and where the work is done.
-    //! @throws waymark::error `invalid_argument` if the executor is empty, `backend` null, or an option 0 that
-    //! must not be.
+    //! @throws waymark::error `invalid_argument` if the executor is empty, `backend` null, or an option 0
+    //! that must not be.
     async_store(executor_type executor, std::shared_ptr<store> backend, const async_options& options = {})
         : executor_(std::move(executor)),
           scheduler_(std::make_shared<detail::scheduler>(std::move(backend), options.limits(),
@@ -148,10 +149,9 @@ public:
     template <detail::token_for<std::optional<checkpoint>> Token = default_token>
     auto async_load_latest(std::string agent_id, std::string scope, Token&& token = Token{})
     {
-        return start(schedule::read, agent_id, std::forward<Token>(token),
-                     [agent_id, scope = std::move(scope)](store& from) {
-                         return from.load_latest(agent_id, scope);
-                     });
+        return start(
+            schedule::read, agent_id, std::forward<Token>(token),
+            [agent_id, scope = std::move(scope)](store& from) { return from.load_latest(agent_id, scope); });
     }
     //! The same in the default scope. Handler signature: `void(std::error_code, std::optional<checkpoint>)`
     template <detail::token_for<std::optional<checkpoint>> Token = default_token>
@@ -202,10 +202,9 @@ public:
     template <detail::token_for<std::vector<std::string>> Token = default_token>
     auto async_list_agents(std::string after, std::size_t limit, Token&& token = Token{})
     {
-        return start(schedule::read, {}, std::forward<Token>(token),
-                     [after = std::move(after), limit](store& from) {
-                         return from.list_agents(after, limit);
-                     });
+        return start(
+            schedule::read, {}, std::forward<Token>(token),
+            [after = std::move(after), limit](store& from) { return from.list_agents(after, limit); });
     }
     //! The first thousand. Handler signature: `void(std::error_code, std::vector<std::string>)`
     template <detail::token_for<std::vector<std::string>> Token = default_token>
@@ -234,10 +233,9 @@ public:
     template <detail::token_for<std::uint64_t> Token = default_token>
     auto async_erase_scope(std::string agent_id, std::string scope, Token&& token = Token{})
     {
-        return start(schedule::ordered, agent_id, std::forward<Token>(token),
-                     [agent_id, scope = std::move(scope)](store& in) {
-                         return in.erase_scope(agent_id, scope);
-                     });
+        return start(
+            schedule::ordered, agent_id, std::forward<Token>(token),
+            [agent_id, scope = std::move(scope)](store& in) { return in.erase_scope(agent_id, scope); });
     }
 
     //! Removes everything of an agent. Completes with the number of its checkpoints.
@@ -327,10 +325,8 @@ public:
                           std::optional<std::string> attempt, Token&& token = Token{})
     {
         return start(schedule::ordered, agent_id, std::forward<Token>(token),
-                     [agent_id, scope = std::move(scope), key = std::move(key),
-                      attempt = std::move(attempt)](store& in) {
-                         return in.erase_step(agent_id, scope, key, attempt);
-                     });
+                     [agent_id, scope = std::move(scope), key = std::move(key), attempt = std::move(attempt)](
+                         store& in) { return in.erase_step(agent_id, scope, key, attempt); });
     }
     //! Whatever its attempt, done or not. Handler signature: `void(std::error_code, bool)`
     template <detail::token_for<bool> Token = default_token>
@@ -391,7 +387,8 @@ public:
     template <asio::completion_token_for<void(std::error_code)> Token = default_token>
     auto async_flush(Token&& token = Token{})
     {
-        return detail::start_request<detail::flush_request>(scheduler_, executor_, std::forward<Token>(token));
+        return detail::start_request<detail::flush_request>(scheduler_, executor_,
+                                                            std::forward<Token>(token));
     }
 
 private:

@@ -19,11 +19,10 @@ template <detail::token_for<transfer_result> Token = default_token>
 auto async_export_lines(async_store& from, std::filesystem::path file, export_options options,
                         Token&& token = Token{})
 {
-    return detail::start_function(
-        from, detail::request::schedule::survey, std::forward<Token>(token),
-        [file = std::move(file), options = std::move(options)](store& backend) {
-            return export_lines(backend, file, options);
-        });
+    return detail::start_function(from, detail::request::schedule::survey, std::forward<Token>(token),
+                                  [file = std::move(file), options = std::move(options)](store& backend) {
+                                      return export_lines(backend, file, options);
+                                  });
 }
 
 //! Reads a file of JSON Lines, in bounded memory (see `import_lines`). Bad input changes nothing. Saves of
@@ -37,11 +36,10 @@ template <detail::token_for<transfer_result> Token = default_token>
 auto async_import_lines(async_store& into, std::filesystem::path file, import_options options,
                         Token&& token = Token{})
 {
-    return detail::start_function(
-        into, detail::request::schedule::background, std::forward<Token>(token),
-        [file = std::move(file), options = std::move(options)](store& backend) {
-            return import_lines(backend, file, options);
-        });
+    return detail::start_function(into, detail::request::schedule::background, std::forward<Token>(token),
+                                  [file = std::move(file), options = std::move(options)](store& backend) {
+                                      return import_lines(backend, file, options);
+                                  });
 }
 
 } // namespace waymark

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <waymark/checkpoint.hpp>
-#include <waymark/save_receipt.hpp>
 #include <waymark/error.hpp>
+#include <waymark/save_receipt.hpp>
 
 #include <chrono>
 #include <cstddef>

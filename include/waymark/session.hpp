@@ -11,13 +11,24 @@
 #include <waymark/session_view.hpp>
 #include <waymark/transfer.hpp>
 
+#include <concepts>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 namespace waymark {
+
+//! What `session::async_step` runs: an awaitable of JSON, or a function without arguments that returns one.
+template <class Action>
+concept step_action = std::same_as<std::remove_cvref_t<Action>, asio::awaitable<boost::json::value>> ||
+                      requires(Action& action) {
+                          {
+                              action()
+                          } -> std::same_as<asio::awaitable<boost::json::value>>;
+                      };
 
 //! Checkpoints one agent: decides when, keeps the parents, tells the hooks, resumes, goes back and branches.
 //!
@@ -174,7 +185,8 @@ public:
     {
         return notify(std::forward<Token>(token), what, std::move(draft));
     }
-    //! The same with a conversation. Handler signature: `void(std::error_code, std::optional<checkpoint_header>)`
+    //! The same with a conversation. Handler signature: `void(std::error_code,
+    //! std::optional<checkpoint_header>)`
     template <detail::token_for<std::optional<checkpoint_header>> Token = default_token>
     auto async_notify(event what, std::int64_t iteration, conversation conversation, Token&& token = Token{})
     {
@@ -220,10 +232,9 @@ public:
     auto async_checkpoint(std::string name, std::int64_t iteration, conversation conversation,
                           boost::json::object state, Token&& token = Token{})
     {
-        return async_checkpoint(draft(std::move(conversation), iteration)
-                                    .with_name(std::move(name))
-                                    .with_state(std::move(state)),
-                                std::forward<Token>(token));
+        return async_checkpoint(
+            draft(std::move(conversation), iteration).with_name(std::move(name)).with_state(std::move(state)),
+            std::forward<Token>(token));
     }
 
     // Going back and branching
@@ -237,8 +248,8 @@ public:
     template <detail::token_for<checkpoint> Token = default_token>
     auto async_rollback_to(std::string id, Token&& token = Token{})
     {
-        return detail::start_request<detail::rollback_save>(
-            core_, get_executor(), std::forward<Token>(token), agent_id(), std::move(id));
+        return detail::start_request<detail::rollback_save>(core_, get_executor(), std::forward<Token>(token),
+                                                            agent_id(), std::move(id));
     }
 
     //! Starts another agent from a checkpoint: a copy of it becomes the first checkpoint of the new agent, in
@@ -340,8 +351,8 @@ public:
     //! `errc::step_in_doubt` if the step began and its end was never recorded (see step_options),
     //! `errc::conflict` if another caller of this session is making it, or in an exclusive session if someone
     //! else moved the head; those of the store
-    template <step_action Action, asio::completion_token_for<void(std::exception_ptr, boost::json::value)>
-                                      Token = default_token>
+    template <step_action Action,
+              asio::completion_token_for<void(std::exception_ptr, boost::json::value)> Token = default_token>
         requires detail::safe_in_co_await<Action>
     auto async_step(std::string key, Action&& action, step_options options, Token&& token = Token{})
     {
@@ -351,8 +362,8 @@ public:
             std::decay_t<Action>(std::forward<Action>(action)));
     }
     //! The same without options. Handler signature: `void(std::exception_ptr, boost::json::value)`
-    template <step_action Action, asio::completion_token_for<void(std::exception_ptr, boost::json::value)>
-                                      Token = default_token>
+    template <step_action Action,
+              asio::completion_token_for<void(std::exception_ptr, boost::json::value)> Token = default_token>
         requires detail::safe_in_co_await<Action>
     auto async_step(std::string key, Action&& action, Token&& token = Token{})
     {
@@ -397,8 +408,8 @@ public:
 
     // Import
 
-    //! Imports what `async_export` or Breakpilot wrote, as this agent's, whatever the options say of that. Bad
-    //! input changes nothing. Afterwards `async_resume` moves the session to the new head.
+    //! Imports what `async_export` or Breakpilot wrote, as this agent's, whatever the options say of that.
+    //! Bad input changes nothing. Afterwards `async_resume` moves the session to the new head.
     //! @par Handler signature
     //! `void(std::error_code, transfer_result)`
     //! @par Errors

@@ -44,7 +44,8 @@ public:
     executor_type get_executor() const noexcept { return executor_; }
     const std::string& agent_id() const noexcept { return agent_id_; }
     const std::string& scope() const noexcept { return scope_; }
-    //! All checkpoints of this agent and scope; narrow it for `async_list`, `async_load_all` or `async_count`.
+    //! All checkpoints of this agent and scope; narrow it for `async_list`, `async_load_all` or
+    //! `async_count`.
     waymark::query query() const { return waymark::query(agent_id_).scope(scope_); }
 
     //! Loads a checkpoint by its id, or nothing.
@@ -142,10 +143,8 @@ public:
     auto async_diff(std::string before, std::string after, Token&& token = Token{})
     {
         return read(std::forward<Token>(token),
-                    [agent = agent_id_, scope = scope_, before = std::move(before),
-                     after = std::move(after)](store& from) {
-                        return detail::diff(from, agent, scope, before, after);
-                    });
+                    [agent = agent_id_, scope = scope_, before = std::move(before), after = std::move(after)](
+                        store& from) { return detail::diff(from, agent, scope, before, after); });
     }
 
     //! Counts, names, times and bytes. Reads all headers, page by page.
@@ -176,10 +175,9 @@ public:
     template <detail::token_for<std::string> Token = default_token>
     auto async_export(Token&& token = Token{})
     {
-        return start(detail::request::schedule::survey, std::forward<Token>(token),
-                     [agent = agent_id_](store& from) {
-                         return export_json(from, export_options().of_agent(agent));
-                     });
+        return start(
+            detail::request::schedule::survey, std::forward<Token>(token),
+            [agent = agent_id_](store& from) { return export_json(from, export_options().of_agent(agent)); });
     }
 
 protected:

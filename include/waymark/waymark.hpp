@@ -17,6 +17,7 @@
 #include <waymark/message.hpp>
 #include <waymark/postgres_store.hpp>
 #include <waymark/query.hpp>
+#include <waymark/queue_figures.hpp>
 #include <waymark/resume.hpp>
 #include <waymark/retention.hpp>
 #include <waymark/save_receipt.hpp>

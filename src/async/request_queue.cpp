@@ -12,7 +12,8 @@ public:
         : request(schedule::background, whole.other_agent_id()), stands_for(whole)
     {
     }
-    void run(const request_target& /*in*/, std::span<const std::shared_ptr<request>> /*batch*/) noexcept override
+    void run(const request_target& /*in*/,
+             std::span<const std::shared_ptr<request>> /*batch*/) noexcept override
     {
     }
 

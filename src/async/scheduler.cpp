@@ -116,7 +116,7 @@ private:
     mutable std::mutex mutex_; // guards what follows
     request_queue queue_;
     bool closing_ = false;
-    std::size_t using_pool_ = 0;       // threads that run a strand or post one
+    std::size_t using_pool_ = 0;          // threads that run a strand or post one
     std::array<std::size_t, 3> posted_{}; // strands of a kind that are about to take something
     std::condition_variable idle_;
     std::deque<strand> strands_; // the lanes first
@@ -166,7 +166,7 @@ void scheduler::impl::strand::run() noexcept
         held.unlock(); // whoever runs it wants that at once
         try {
             owner->pool->post(*this);
-            is_posted = true; // and no longer ours
+            is_posted = true;             // and no longer ours
         } catch (const std::bad_alloc&) { // NOLINT(bugprone-empty-catch): then others have no turn between
         }
         held.lock();

@@ -90,7 +90,8 @@ public:
     void run(const request_target& in, std::span<const std::shared_ptr<request>> /*batch*/) noexcept override
     {
         try {
-            in.backend.prune(owner_.agent_id_, own_retention(*owner_.options_.retention(), owner_.options_.scope()),
+            in.backend.prune(owner_.agent_id_,
+                             own_retention(*owner_.options_.retention(), owner_.options_.scope()),
                              dry_run::no);
         } catch (...) {
             fail_with_current_exception();
@@ -160,7 +161,8 @@ session_core::decision session_core::decide(event what, std::int64_t iteration) 
         return {false, std::make_error_code(std::errc::not_enough_memory)};
     } catch (...) {
         return {false, errc::callback_threw, if_memory_allows([this] {
-                    return "the strategy of agent " + detail::quoted(agent_id_) + " threw: " + what_was_thrown();
+                    return "the strategy of agent " + detail::quoted(agent_id_) +
+                           " threw: " + what_was_thrown();
                 })};
     }
 }
@@ -192,7 +194,8 @@ void session_core::submit(const std::shared_ptr<request>& submitted)
         else if (queue_.size() >= options_.max_pending())
             submitted->fail(errc::overloaded, if_memory_allows([this] {
                                 return std::to_string(queue_.size()) +
-                                       " operations wait in the session of agent " + detail::quoted(agent_id_) +
+                                       " operations wait in the session of agent " +
+                                       detail::quoted(agent_id_) +
                                        "; await them, or raise session_options::with_max_pending";
                             }));
         else {
@@ -569,8 +572,9 @@ void session_core::explain_conflict() noexcept
     try {
         const auto expected = position().head;
         if (!ended->code() && (head ? std::optional(head->id()) : std::nullopt) != expected)
-            save.fail(errc::conflict, "another writer moved the head of agent " + detail::quoted(agent_id_) + ": it is " +
-                                          (head ? describe(*head) : "gone") + ", and this session went on from " +
+            save.fail(errc::conflict, "another writer moved the head of agent " + detail::quoted(agent_id_) +
+                                          ": it is " + (head ? describe(*head) : "gone") +
+                                          ", and this session went on from " +
                                           (expected ? detail::quoted(*expected) : "nothing") +
                                           "; async_resume() loads what is there now");
     } catch (...) { // NOLINT(bugprone-empty-catch): it is a conflict without it, too

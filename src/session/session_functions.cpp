@@ -41,8 +41,8 @@ checkpoint require_checkpoint(store& from, const std::string& agent_id, const st
     return std::move(*found);
 }
 
-std::optional<checkpoint> load_latest_named(store& from, const std::string& agent_id, const std::string& scope,
-                                       const std::string& name)
+std::optional<checkpoint> load_latest_named(store& from, const std::string& agent_id,
+                                            const std::string& scope, const std::string& name)
 {
     auto found = from.load_all(query(agent_id).scope(scope).named(name).limit(1));
     return found.empty() ? std::nullopt : std::optional(std::move(found.front()));

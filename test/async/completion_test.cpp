@@ -129,7 +129,8 @@ TEST_CASE("immediate failures are not delivered inline either")
     backend->close_gate();
     async_store store{
         io.get_executor(), backend,
-        async_options().with_max_queued_operations(1).with_max_waiting_operations(1).with_concurrent_reads(1)};
+        async_options().with_max_queued_operations(1).with_max_waiting_operations(1).with_concurrent_reads(
+            1)};
     const tracking_executor mine(io.get_executor(), 5);
     store.async_save(checkpoint("agent"), [](std::error_code, save_receipt) {});
     backend->wait_for_calls(1);

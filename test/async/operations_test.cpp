@@ -97,7 +97,8 @@ asio::awaitable<void> fail_everything(async_store& store)
 
     co_await store.async_save(checkpoint(bad), with_diagnostics(details, token()));
     expect(code, details, errc::invalid_argument);
-    co_await store.async_save(checkpoint("a"), save_options().expect_head("ghost"), with_diagnostics(details, token()));
+    co_await store.async_save(checkpoint("a"), save_options().expect_head("ghost"),
+                              with_diagnostics(details, token()));
     expect(code, details, errc::conflict);
     co_await store.async_load(bad, "", "i", with_diagnostics(details, token()));
     expect(code, details, errc::invalid_argument);

@@ -307,8 +307,9 @@ TEST_CASE("all that was not taken is removed, each once")
     fixture f(2, {.queued_operations = 5});
     const auto a = f.agent_in(0), b = f.agent_in(1);
     several all;
-    for (const auto& next : {of(schedule::background, a, b), save(a), save(b), of(schedule::flush),
-                             of(schedule::background, b), save("waits"), of(schedule::read), of(schedule::survey)}) {
+    for (const auto& next :
+         {of(schedule::background, a, b), save(a), save(b), of(schedule::flush), of(schedule::background, b),
+          save("waits"), of(schedule::read), of(schedule::survey)}) {
         f.queue.push(next);
         all.push_back(next);
     }

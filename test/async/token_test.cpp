@@ -59,10 +59,12 @@ TEST_CASE_METHOD(memory_fixture, "use_awaitable, redirect_error and as_tuple")
 
         std::error_code code;
         diagnostics details;
-        co_await store.async_save(checkpoint(""), with_diagnostics(details, asio::redirect_error(asio::use_awaitable, code)));
+        co_await store.async_save(checkpoint(""),
+                                  with_diagnostics(details, asio::redirect_error(asio::use_awaitable, code)));
         CHECK(code == errc::invalid_argument);
         CHECK(details.message().find("agent id") != std::string::npos);
-        co_await store.async_save(sample("c2"), with_diagnostics(details, asio::redirect_error(asio::use_awaitable, code)));
+        co_await store.async_save(sample("c2"),
+                                  with_diagnostics(details, asio::redirect_error(asio::use_awaitable, code)));
         CHECK_FALSE(code);
         CHECK(details.empty()); // a success clears what was there
 

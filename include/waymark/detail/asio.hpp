@@ -48,8 +48,8 @@
 
 namespace waymark::detail {
 
-//! What can be awaited without further ado. A deferred operation can be awaited in a coroutine of any executor
-//! and needs no memory for it, but up to Asio 1.26 not if it ends with an exception and a value.
+//! What can be awaited without further ado. A deferred operation can be awaited in a coroutine of any
+//! executor and needs no memory for it, but up to Asio 1.26 not if it ends with an exception and a value.
 #if ASIO_VERSION >= 102700
 using awaitable_token = asio::deferred_t;
 #else

@@ -97,7 +97,8 @@ private:
     void end(Handler handler, session_core::decision how) const
     {
         const auto executor = asio::get_associated_executor(handler, get_executor());
-        asio::post(executor, immediate_end<Handler, notify_save::result_type>(std::move(handler), std::move(how)));
+        asio::post(executor,
+                   immediate_end<Handler, notify_save::result_type>(std::move(handler), std::move(how)));
     }
 };
 

@@ -86,8 +86,8 @@ private:
     work* owned_;
 };
 
-//! On the stack around a `post`: if that throws, or the executor throws away what it was given, the work comes
-//! back to who posted it.
+//! On the stack around a `post`: if that throws, or the executor throws away what it was given, the work
+//! comes back to who posted it.
 class posting {
 public:
     explicit posting(const work& posted) noexcept : posted_(&posted), outer_(innermost) { innermost = this; }

@@ -15,7 +15,8 @@
 
 namespace waymark::detail {
 
-//! Calls `Handler` with an error code, and a value unless that is void, when a request has ended. It lives in memory of the handler's allocator, which is used on the handler's executor only.
+//! Calls `Handler` with an error code, and a value unless that is void, when a request has ended. It lives in
+//! memory of the handler's allocator, which is used on the handler's executor only.
 template <class Request, class Handler>
 class operation final : public waiter, private work {
 public:
@@ -32,7 +33,8 @@ public:
         allocator memory(asio::get_associated_allocator(handler));
         auto* const place = traits::allocate(memory, 1);
         try {
-            return *new (static_cast<void*>(place)) operation(std::move(handler), std::move(wanted), fallback);
+            return *new (static_cast<void*>(place))
+                operation(std::move(handler), std::move(wanted), fallback);
         } catch (...) {
             traits::deallocate(memory, place, 1);
             throw;
@@ -54,12 +56,11 @@ public:
     void dropped() noexcept override { destroy(handler_); }
 
 private:
-    using allocator =
-        typename std::allocator_traits<asio::associated_allocator_t<Handler>>::template rebind_alloc<operation>;
+    using allocator = typename std::allocator_traits<
+        asio::associated_allocator_t<Handler>>::template rebind_alloc<operation>;
     using traits = std::allocator_traits<allocator>;
 
-    operation(Handler&& handler, std::shared_ptr<Request> wanted,
-              const asio::any_io_executor& fallback)
+    operation(Handler&& handler, std::shared_ptr<Request> wanted, const asio::any_io_executor& fallback)
         : handler_(std::move(handler)),
           request_(std::move(wanted)),
           executor_(asio::get_associated_executor(handler_, fallback)),

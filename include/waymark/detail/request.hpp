@@ -295,7 +295,8 @@ private:
 class flush_request final : public result_request<void> {
 public:
     flush_request() : result_request(schedule::flush, {}) {}
-    void run(const request_target& /*in*/, std::span<const std::shared_ptr<request>> /*batch*/) noexcept override
+    void run(const request_target& /*in*/,
+             std::span<const std::shared_ptr<request>> /*batch*/) noexcept override
     {
     }
 };

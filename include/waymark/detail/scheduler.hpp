@@ -4,27 +4,13 @@
 
 #include <waymark/detail/request.hpp>
 #include <waymark/detail/work.hpp>
+#include <waymark/queue_figures.hpp>
 
 #include <cstddef>
 #include <memory>
 #include <system_error>
 
-namespace waymark {
-
-//! How full the queues of an `async_store` are at a moment.
-struct queue_figures {
-    struct side {
-        std::size_t queued_operations = 0; //!< queued or under way
-        std::size_t queued_bytes = 0;
-        std::size_t waiting_operations = 0; //!< waiting for a slot in the queue
-        std::size_t waiting_bytes = 0;
-    };
-    side writes; //!< of agents
-    side reads;
-    side upkeep; //!< verification, exports, imports, compaction and the retention of sessions
-};
-
-namespace detail {
+namespace waymark::detail {
 
 //! See async_options.
 struct scheduler_limits {
@@ -71,6 +57,4 @@ private:
     std::shared_ptr<impl> impl_;
 };
 
-} // namespace detail
-
-} // namespace waymark
+} // namespace waymark::detail

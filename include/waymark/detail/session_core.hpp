@@ -59,8 +59,8 @@ protected:
 };
 
 //! The queue, the hooks and the position of a session. Everything that changes them happens in turns on its
-//! executor, one after the other, whatever threads run that. Why not a strand of Asio: that needs memory to go
-//! on, and without it ends the process or stands still for good.
+//! executor, one after the other, whatever threads run that. Why not a strand of Asio: that needs memory to
+//! go on, and without it ends the process or stands still for good.
 class session_core final : public std::enable_shared_from_this<session_core>,
                            private pooled_work,
                            private waiter {
@@ -177,10 +177,10 @@ private:
     std::shared_ptr<const waymark::strategy> strategy_;
     session_position position_;
     request_list queue_;
-    std::shared_ptr<request> current_;    // whose turn it is
-    std::shared_ptr<session_core> self_;  // while there is anything to do
-    bool is_posted_ = false;              // a turn is about to be taken, or is
-    bool arrived_ = false;                // `current_`, or its look, was carried out
+    std::shared_ptr<request> current_;   // whose turn it is
+    std::shared_ptr<session_core> self_; // while there is anything to do
+    bool is_posted_ = false;             // a turn is about to be taken, or is
+    bool arrived_ = false;               // `current_`, or its look, was carried out
     bool prune_arrived_ = false;
     bool closed_ = false;
     std::size_t saves_since_prune_ = 0;

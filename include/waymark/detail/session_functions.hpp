@@ -26,8 +26,8 @@ session_position position_of(const std::optional<checkpoint>& found);
 checkpoint require_checkpoint(store& from, const std::string& agent_id, const std::string& scope,
                               const std::string& id);
 //! The newest with that name.
-std::optional<checkpoint> load_latest_named(store& from, const std::string& agent_id, const std::string& scope,
-                                       const std::string& name);
+std::optional<checkpoint> load_latest_named(store& from, const std::string& agent_id,
+                                            const std::string& scope, const std::string& name);
 
 //! Starts another agent from a checkpoint, with the records of the steps up to it: what was done is not done
 //! again. @throws waymark::error `not_found`, `conflict` if the agent exists.

@@ -23,18 +23,7 @@
 #include <utility>
 #include <vector>
 
-namespace waymark {
-
-//! What `session::async_step` runs: an awaitable of JSON, or a function without arguments that returns one.
-template <class Action>
-concept step_action = std::same_as<std::remove_cvref_t<Action>, asio::awaitable<boost::json::value>> ||
-                      requires(Action& action) {
-                          {
-                              action()
-                          } -> std::same_as<asio::awaitable<boost::json::value>>;
-                      };
-
-namespace detail {
+namespace waymark::detail {
 
 //! g++ 12 destroys a lambda twice that captures by value and is written inside a `co_await` expression. One
 //! whose destructor does nothing survives that, and so does a class with constructors, as an awaitable is.
@@ -136,9 +125,9 @@ private:
         const auto ignore = [](session_core&, const std::optional<begun_step>&) {};
         using request_type = session_function<decltype(begin), std::decay_t<decltype(ignore)>>;
         auto token = with_diagnostics(asio::use_awaitable);
-        auto begun = co_await start_request<request_type>(session_, executor_, token,
-                                                          request::schedule::ordered, session_->agent_id(),
-                                                          std::move(begin), ignore);
+        auto begun =
+            co_await start_request<request_type>(session_, executor_, token, request::schedule::ordered,
+                                                 session_->agent_id(), std::move(begin), ignore);
         co_return std::move(*begun);
     }
 
@@ -221,6 +210,4 @@ private:
     executor_type executor_;
 };
 
-} // namespace detail
-
-} // namespace waymark
+} // namespace waymark::detail

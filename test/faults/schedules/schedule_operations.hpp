@@ -381,7 +381,8 @@ inline asio::awaitable<void> life::await_something(dice& roll, const shared_oper
         return awaited(ledger_, of, store_->async_flush(asio::use_awaitable));
     default:
         of->saves = draft.key();
-        return awaited(ledger_, of, store_->async_save(draft, with_diagnostics(of->details, asio::use_awaitable)));
+        return awaited(ledger_, of,
+                       store_->async_save(draft, with_diagnostics(of->details, asio::use_awaitable)));
     }
 }
 
