@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <unordered_map>
-#include <unordered_set>
 
 namespace waymark::storage {
 
@@ -132,20 +131,18 @@ private:
 
 saver::~saver()
 {
-    for (const auto* prefix : remembered_)
+    for (const auto* prefix : remembered_) {
+        if (!is_committed_)
+            prefix->make_void();
         detail::stored_prefix::release(prefix);
+    }
 }
 
 void saver::confirm() noexcept
 {
+    is_committed_ = true;
     for (const auto* prefix : remembered_)
         prefix->confirm();
-}
-
-void saver::undo() noexcept
-{
-    for (const auto* prefix : remembered_)
-        prefix->make_void();
 }
 
 //! Whether the parent or the head may hold messages that the conversation is not known to begin with. One
@@ -316,7 +313,6 @@ std::optional<save_result> saver::write(const checkpoint& wanted, const agent_ro
     row.stored_bytes = added;
     row.content_bytes = static_cast<std::int64_t>(wanted.content_bytes());
     seal(row);
-    const auto check_before = existing != nullptr ? std::optional(existing->check) : std::nullopt;
     if (existing != nullptr) {
         tables_.update_checkpoint(row);
         agent.changes = new_mark();
@@ -343,7 +339,9 @@ std::optional<save_result> saver::write(const checkpoint& wanted, const agent_ro
     agent.next_message = placed.next_message;
     agent.next_object = objects.next_number;
     remember(wanted, agent, row.sequence, placed);
-    written_.push_back({agent.id, agent.number, row.sequence, row.scope, row.id, row.check, check_before});
+    if (written_ != nullptr)
+        written_->push_back({agent.id, agent.number, row.sequence, row.scope, row.id, row.check,
+                             existing != nullptr ? std::optional(existing->check) : std::nullopt});
     writing_ = false;
     return save_result(row.sequence, static_cast<std::uint64_t>(added));
 }
@@ -360,162 +358,6 @@ void saver::remember(const checkpoint& wanted, const agent_row& agent, std::int6
         {store_number_, agent.number}, this, {agent, sequence, placed.newest}, placed.known.memory,
         placed.known.length, std::move(placed.messages), std::move(placed.chains)));
     detail::conversation_access::remember(wanted.conversation(), *remembered_.back(), placed.known.length);
-}
-
-// Asking together
-
-access access_for(std::span<const save_request> batch)
-{
-    access about;
-    for (const auto& request : batch) {
-        const auto& wanted = request.checkpoint();
-        about.agents.push_back(wanted.agent_id());
-        about.questions.push_back({question::kind::scope, wanted.agent_id(), wanted.scope()});
-        about.questions.push_back(
-            {question::kind::checkpoint, wanted.agent_id(), wanted.scope(), wanted.id()});
-        if (request.options().expects_head())
-            about.questions.push_back({question::kind::head, wanted.agent_id(), wanted.scope()});
-    }
-    return about;
-}
-
-void saver::prepare(std::span<const save_request> batch)
-{
-    if (!tables_.asks_together())
-        return;
-    prepare_conversations(batch);
-    prepare_objects(batch);
-}
-
-//! What conversations remember is checked where someone else has written since; those that do not go on from
-//! the head are compared with it and with the parent.
-void saver::prepare_conversations(std::span<const save_request> batch)
-{
-    std::vector<question> questions;
-    std::vector<const checkpoint*> compared;
-    for (const auto& request : batch) {
-        const auto& wanted = request.checkpoint();
-        const auto agent = tables_.find_agent(wanted.agent_id());
-        if (!agent)
-            continue;
-        const auto scope = tables_.find_scope(agent->number, wanted.scope());
-        if (!scope)
-            questions.push_back({question::kind::scope_count, wanted.agent_id()});
-        const auto found =
-            detail::conversation_access::find_stored(wanted.conversation(), {store_number_, agent->number});
-        known_part assumed{static_cast<const remembered_prefix*>(found.prefix), found.length, {}, {}};
-        if (assumed.memory != nullptr && !agent->is_as_with(assumed.memory->stamp())) {
-            questions.push_back({question::kind::stamp, wanted.agent_id()});
-            questions.back().number = assumed.memory->newest().number;
-        }
-        if (!scope || assumed.length == wanted.conversation().size())
-            continue;
-        compared.push_back(&wanted);
-        if (!may_have_relatives(wanted, assumed, *scope))
-            continue;
-        questions.push_back({question::kind::head, wanted.agent_id(), wanted.scope()});
-        if (wanted.parent_id())
-            questions.push_back(
-                {question::kind::checkpoint, wanted.agent_id(), wanted.scope(), *wanted.parent_id()});
-    }
-    if (!questions.empty())
-        tables_.expect(questions);
-
-    questions.clear();
-    for (const auto* wanted : compared) {
-        const auto agent = tables_.find_agent(wanted->agent_id());
-        const auto scope = tables_.find_scope(agent->number, wanted->scope());
-        const auto known = find_known(wanted->conversation(), *agent, store_number_, this, tables_);
-        for (const auto& messages : related_to(*wanted, *agent, &*scope, known)) {
-            questions.push_back({question::kind::messages, wanted->agent_id()});
-            questions.back().ranges = messages.all();
-        }
-    }
-    if (!questions.empty())
-        tables_.expect(questions);
-}
-
-//! Large members of states are looked up by hash. Lists of them may be objects themselves, which depend on
-//! the numbers of their members: a second round asks for those.
-void saver::prepare_objects(std::span<const save_request> batch)
-{
-    using hashes = std::unordered_set<std::string>; // each behind its agent's id
-    class probe final : public object_sink {
-    public:
-        probe(tables& in, const agent_row& agent, const hashes& answered, hashes& open)
-            : tables_(in), agent_(agent), answered_(answered), open_(open), next_number_(agent.next_object)
-        {
-        }
-
-        object_reference store(std::string_view body) override
-        {
-            const std::string hash(view(sha256(body)));
-            std::optional<std::int64_t> number;
-            if (auto key = agent_.id + hash; answered_.contains(key))
-                number = tables_.find_object(agent_.number, hash);
-            else if (open_.insert(std::move(key)).second)
-                questions.push_back({question::kind::object, agent_.id, {}, hash});
-            return {number ? *number : next_number_++, reference_check(hash)};
-        }
-
-        std::vector<question> questions;
-
-    private:
-        tables& tables_;
-        const agent_row& agent_;
-        const hashes& answered_;
-        hashes& open_;
-        std::int64_t next_number_;
-    };
-
-    constexpr int most_rounds = 3;
-    hashes answered;
-    for (int round = 0; round < most_rounds; ++round) {
-        std::vector<question> questions;
-        hashes open;
-        for (const auto& request : batch) {
-            const auto& wanted = request.checkpoint();
-            if (!may_need_objects(wanted.conversation(), wanted.state()))
-                continue;
-            const auto agent = tables_.find_agent(wanted.agent_id());
-            if (!agent)
-                continue;
-            probe objects(tables_, *agent, answered, open);
-            write_body(wanted.conversation(), {}, wanted.state(), objects);
-            questions.insert(questions.end(), std::make_move_iterator(objects.questions.begin()),
-                             std::make_move_iterator(objects.questions.end()));
-        }
-        if (questions.empty())
-            return;
-        tables_.expect(questions);
-        answered.merge(open);
-    }
-}
-
-std::optional<bool> was_committed(std::span<const written_checkpoint> written, tables& in)
-{
-    std::vector<question> questions;
-    for (const auto& next : written)
-        questions.push_back({question::kind::at, next.agent_id, {}, {}, next.sequence});
-    in.expect(questions);
-    // The transaction was atomic: one checkpoint tells for all.
-    for (const auto& next : written) {
-        const auto agent = in.find_agent(next.agent_id);
-        if (!agent || agent->number != next.agent)
-            continue; // new then and not there, or erased since
-        const auto row = in.checkpoint_at(agent->number, next.sequence);
-        const bool is_ours = row && row->id == next.id && row->scope == next.scope;
-        if (is_ours && row->check == next.check)
-            return true;
-        if (next.check_before ? is_ours && row->check == *next.check_before
-                              : agent->last_sequence < next.sequence || (row && !is_ours))
-            return false;
-    }
-    // Agents that were new and are not there: saving is safe, whatever happened to them.
-    const bool all_gone = std::none_of(written.begin(), written.end(), [&](const auto& next) {
-        return in.find_agent(next.agent_id).has_value();
-    });
-    return all_gone ? std::optional(false) : std::nullopt;
 }
 
 // Loading
@@ -560,38 +402,6 @@ last_read& history_reader::last_of(const std::string& scope, const agent_row& ag
             if (value.agent_id() == agent.id && value.scope() == scope)
                 found->second = find_last_read(value.conversation(), agent, store_number_, tables_);
     return found->second;
-}
-
-void history_reader::prepare(std::span<const checkpoint_row> rows, const agent_row& agent)
-{
-    if (!tables_.asks_together())
-        return;
-    std::vector<question> questions;
-    std::map<std::string_view, extent_list> last; // by scope
-    object_map groups;
-    for (const auto& row : rows) {
-        try {
-            const auto& before =
-                last.try_emplace(row.scope, last_of(row.scope, agent).messages).first->second;
-            auto needed = read_references(row.body, tables_, agent.number, groups);
-            const auto rest = needed.messages.behind(needed.messages.common_prefix(before));
-            if (rest.size() > 0) {
-                questions.push_back({question::kind::messages, agent.id});
-                questions.back().ranges = rest.all();
-            }
-            if (!needed.objects.empty()) {
-                questions.push_back({question::kind::objects, agent.id});
-                for (const auto& object : needed.objects)
-                    questions.back().numbers.push_back(object.number);
-            }
-            last[row.scope] = std::move(needed.messages);
-        } catch (const error& failure) { // the load will say so
-            if (failure.code() != errc::corrupt)
-                throw;
-        }
-    }
-    if (!questions.empty())
-        tables_.expect(questions);
 }
 
 checkpoint history_reader::load(const checkpoint_row& row, const agent_row& agent)

@@ -3,6 +3,7 @@
 
 #include "body.hpp"
 #include "ledger.hpp"
+#include "lost_commits.hpp"
 #include "stored_conversation.hpp"
 
 #include <waymark/store.hpp>
@@ -13,38 +14,27 @@
 
 namespace waymark::storage {
 
-//! A checkpoint that a transaction has written.
-struct written_checkpoint {
-    std::string agent_id;
-    std::int64_t agent = 0;
-    std::int64_t sequence = 0;
-    std::string scope;
-    std::string id;
-    std::string check;
-    std::optional<std::string> check_before; // of the row that it replaced
-};
-
-//! Whether a transaction was committed that may have been: its checkpoints are looked up by key and sequence.
-//! None if that does not tell, because others have changed or removed them since.
-std::optional<bool> was_committed(std::span<const written_checkpoint> written, tables& in);
-
-//! What to ask for first, and which agents are written to, when these are saved.
-access access_for(std::span<const save_request> batch);
-
-//! The saves of one transaction.
+//! The saves of one transaction. It has to go before the transaction does: what conversations remember of one
+//! that was not committed is void before anyone else can write to their agents.
 class saver {
 public:
-    //! `store_number` tells store objects apart, see storage_place.
-    saver(tables& in, ledger& records, std::uint64_t store_number, std::size_t largest_value) noexcept
-        : tables_(in), ledger_(records), store_number_(store_number), largest_value_(largest_value)
+    //! `store_number` tells store objects apart, see storage_place. `written` is where to note what is
+    //! written; null if the commit cannot be lost.
+    saver(tables& in, ledger& records, std::uint64_t store_number, std::size_t largest_value,
+          std::vector<written_checkpoint>* written) noexcept
+        : tables_(in),
+          ledger_(records),
+          store_number_(store_number),
+          largest_value_(largest_value),
+          written_(written)
     {
     }
     saver(const saver&) = delete;
     saver& operator=(const saver&) = delete;
     ~saver();
 
-    //! Asks together for what the saves will ask for one by one.
-    void prepare(std::span<const save_request> batch);
+    //! Asks together for what saving the valid ones of a batch will ask for one by one, if that is of use.
+    void prepare(std::span<const save_request> batch, std::span<const std::size_t> valid);
     //! @throws waymark::error; nothing of this checkpoint is written then, unless `is_broken`.
     save_result save(const save_request& request);
     //! Whether a failure came too late: the transaction has to be undone.
@@ -53,9 +43,6 @@ public:
     void finish() { ledger_.write(); }
     //! When it was committed: from now on others may rely on what conversations remember of it.
     void confirm() noexcept;
-    //! When it was not committed: what conversations remember of it is void.
-    void undo() noexcept;
-    const std::vector<written_checkpoint>& written() const noexcept { return written_; }
 
 private:
     class new_objects;
@@ -74,16 +61,18 @@ private:
                                      trust in_stored = trust::yes);
     void remember(const checkpoint& wanted, const agent_row& agent, std::int64_t sequence,
                   placed_conversation& placed);
-    void prepare_conversations(std::span<const save_request> batch);
-    void prepare_objects(std::span<const save_request> batch);
+    void prepare_records(std::span<const save_request* const> batch);
+    void prepare_conversations(std::span<const save_request* const> batch);
+    void prepare_objects(std::span<const save_request* const> batch);
 
     tables& tables_;
     ledger& ledger_;
     std::uint64_t store_number_;
     std::size_t largest_value_;
+    std::vector<written_checkpoint>* written_;
     std::vector<const remembered_prefix*> remembered_; // each with a reference
-    std::vector<written_checkpoint> written_;
     bool writing_ = false;
+    bool is_committed_ = false;
     last_read compared_;
 };
 

@@ -2,6 +2,7 @@
 #include "../values/random_bits.hpp"
 #include "../values/text.hpp"
 #include "checkpoints.hpp"
+#include "questions.hpp"
 #include "selection.hpp"
 #include "steps.hpp"
 #include "upkeep.hpp"
@@ -10,7 +11,6 @@
 #include <waymark/detail/table_store.hpp>
 
 #include <algorithm>
-#include <chrono>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -32,17 +32,23 @@ void try_to_sweep(database& in, std::string_view agent_id)
     }
 }
 
-access about_agent(std::string_view id)
+agent_ids only(const std::string_view& agent_id)
 {
-    return {{std::string(id)}, {}};
+    return {&agent_id, 1};
 }
 
-access about_checkpoint(std::string_view agent_id, std::string_view scope, std::string_view id)
+void expect_checkpoint(tables& in, std::string_view agent_id, std::string_view scope, std::string_view id)
 {
-    auto about = about_agent(agent_id);
-    about.questions.push_back(
-        {question::kind::checkpoint, about.agents.front(), std::string(scope), std::string(id)});
-    return about;
+    expect(in, [&] { return questions{{question::kind::checkpoint, agent_id, scope, id}}; });
+}
+
+void ask_for_step(const step& wanted, questions& list)
+{
+    list.emplace_back(question::kind::scope, wanted.agent_id(), wanted.scope());
+    list.emplace_back(question::kind::step, wanted.agent_id(), wanted.scope(), wanted.key());
+    if (wanted.checkpoint_id())
+        list.emplace_back(question::kind::checkpoint, wanted.agent_id(), wanted.scope(),
+                          *wanted.checkpoint_id());
 }
 
 } // namespace
@@ -58,45 +64,6 @@ public:
     static limits within(limits chosen, std::size_t largest_value)
     {
         return chosen.with_max_message_bytes(std::min(chosen.max_message_bytes(), largest_value));
-    }
-
-    template <class Result>
-    Result read(const access& about, const std::function<Result(tables&)>& body)
-    {
-        std::optional<Result> result;
-        database->read(about, [&](tables& from) { result.emplace(body(from)); });
-        return std::move(*result);
-    }
-
-    //! For what may be done twice. Where it cannot be known whether a commit took place, doing it again
-    //! tells.
-    void write_until_known(const access& about, const std::function<void(tables&)>& body,
-                           const database::undone_callback& undone = {})
-    {
-        constexpr int most_attempts = 10;
-        constexpr auto longest = std::chrono::seconds(30);
-        std::optional<error> unknown;
-        std::string look; // how the last one failed
-        std::chrono::steady_clock::time_point end;
-        for (int attempt = 0;
-             attempt < 2 || (attempt < most_attempts && std::chrono::steady_clock::now() < end); ++attempt) {
-            try {
-                return database->write(about, body, undone);
-            } catch (const error& failure) {
-                if (failure.code() == errc::outcome_unknown) {
-                    if (!unknown)
-                        end = std::chrono::steady_clock::now() + longest;
-                    unknown = failure;
-                } else if (unknown) {
-                    look = "; looking it up failed: " + failure.details().message();
-                    if (failure.code() != errc::busy) // someone is in the way, or has cancelled the look
-                        break;
-                } else {
-                    throw;
-                }
-            }
-        }
-        throw error(errc::outcome_unknown, unknown->details().message() + look);
     }
 
     //! After a step was not found: makes sure that none is missing. Once for each scope, since that takes
@@ -119,6 +86,10 @@ public:
         complete_scopes.insert(std::move(key));
     }
 
+    enum class attempt { saved, unclear }; // whether it was saved before
+    attempt save(std::span<const save_request> batch, std::span<const std::size_t> valid,
+                 std::span<save_outcome> outcomes, std::vector<written_checkpoint>& in_doubt);
+
     std::unique_ptr<storage::database> database;
     const limits bounds;
     const std::uint64_t number = random_bits(); // tells store objects apart, see storage_place
@@ -135,64 +106,77 @@ table_store::table_store(std::unique_ptr<storage::database> database, limits bou
 
 table_store::~table_store() = default;
 
+//! One attempt to save a batch. Those that cannot be saved have their outcome already, and are not among the
+//! `valid` ones. `in_doubt` is what an earlier attempt wrote whose commit was lost.
+table_store::impl::attempt table_store::impl::save(std::span<const save_request> batch,
+                                                   std::span<const std::size_t> valid,
+                                                   std::span<save_outcome> outcomes,
+                                                   std::vector<written_checkpoint>& in_doubt)
+{
+    std::vector<std::string_view> agents;
+    for (const auto i : valid)
+        agents.push_back(batch[i].checkpoint().agent_id());
+    const auto work = database->begin_write(agents);
+    // Nothing comes between the look and the save.
+    if (!in_doubt.empty()) {
+        const auto committed = was_committed(in_doubt, *work);
+        if (!committed || *committed) {
+            work->commit();
+            return committed ? attempt::saved : attempt::unclear;
+        }
+        in_doubt.clear();
+    }
+
+    ledger of_this_transaction;
+    auto& known_records = work->number() == 0 ? of_this_transaction : records;
+    known_records.begin(*work);
+    std::vector<written_checkpoint> written;
+    saver saves(*work, known_records, number, database->largest_value(),
+                database->loses_commits() ? &written : nullptr);
+    saves.prepare(batch, valid);
+    for (const auto i : valid) {
+        try {
+            outcomes[i] = saves.save(batch[i]);
+        } catch (const error& failure) {
+            if (saves.is_broken() || !concerns_one_request(failure) || !work->is_usable())
+                throw;
+            outcomes[i] = failure;
+        }
+    }
+    saves.finish();
+    try {
+        work->commit();
+    } catch (const error& failure) {
+        if (failure.code() == errc::outcome_unknown)
+            in_doubt = std::move(written);
+        throw;
+    }
+    saves.confirm();
+    return attempt::saved;
+}
+
 std::vector<save_outcome> table_store::save(std::span<const save_request> batch)
 {
     std::vector<save_outcome> outcomes(batch.size());
-    std::vector<save_request> valid;
-    std::vector<std::size_t> positions;
+    std::vector<std::size_t> valid;
     for (std::size_t i = 0; i < batch.size(); ++i) {
         try {
             validate(batch[i].checkpoint(), impl_->bounds);
-            valid.push_back(batch[i]);
-            positions.push_back(i);
+            valid.push_back(i);
         } catch (const error& refusal) {
             outcomes[i] = refusal;
         }
     }
     if (valid.empty())
         return outcomes;
-
-    std::optional<saver> saves;
     std::vector<written_checkpoint> in_doubt;
-    bool is_unclear = false;
-    const auto save_all = [&](tables& in) {
-        if (!in_doubt.empty()) {
-            const auto committed = was_committed(in_doubt, in);
-            is_unclear = !committed;
-            if (is_unclear || *committed)
-                return;
-            in_doubt.clear();
-        }
-        ledger of_this_transaction;
-        auto& records = in.number() == 0 ? of_this_transaction : impl_->records;
-        records.begin(in);
-        saves.emplace(in, records, impl_->number, impl_->database->largest_value());
-        saves->prepare(valid);
-        for (std::size_t i = 0; i < valid.size(); ++i) {
-            auto& outcome = outcomes[positions[i]];
-            try {
-                outcome = saves->save(valid[i]);
-            } catch (const error& failure) {
-                if (saves->is_broken() || !concerns_one_request(failure) || !in.is_usable())
-                    throw;
-                outcome = failure;
-            }
-        }
-        saves->finish();
-    };
-    impl_->write_until_known(access_for(valid), save_all, [&](bool is_certain) {
-        if (!saves)
-            return;
-        saves->undo();
-        if (!is_certain)
-            in_doubt = saves->written();
+    const auto how = until_known(*impl_->database, [&] {
+        return repeat(*impl_->database, [&] { return impl_->save(batch, valid, outcomes, in_doubt); });
     });
-    if (is_unclear)
+    if (how == impl::attempt::unclear)
         throw error(errc::outcome_unknown,
                     "the connection was lost while a batch of " + std::to_string(valid.size()) +
                         " was committed, and others have changed its checkpoints since");
-    if (in_doubt.empty())
-        saves->confirm();
     return outcomes;
 }
 
@@ -200,8 +184,8 @@ std::optional<checkpoint> table_store::load(std::string_view agent_id, std::stri
                                             std::string_view id)
 {
     validate_key(agent_id, scope, id);
-    const auto about = about_checkpoint(agent_id, scope, id);
-    return impl_->read<std::optional<checkpoint>>(about, [&](tables& from) -> std::optional<checkpoint> {
+    return read(*impl_->database, only(agent_id), [&](tables& from) -> std::optional<checkpoint> {
+        expect_checkpoint(from, agent_id, scope, id);
         const auto agent = find_agent(from, agent_id);
         if (!agent)
             return std::nullopt;
@@ -216,7 +200,7 @@ std::optional<checkpoint> table_store::load(std::string_view agent_id, std::stri
 std::optional<checkpoint> table_store::load(std::string_view id)
 {
     validate_id(id, "the checkpoint id");
-    return impl_->read<std::optional<checkpoint>>({}, [&](tables& from) -> std::optional<checkpoint> {
+    return read(*impl_->database, {}, [&](tables& from) -> std::optional<checkpoint> {
         const auto owners = from.owners_of(id, 2);
         if (owners.empty())
             return std::nullopt;
@@ -234,10 +218,11 @@ std::optional<checkpoint> table_store::load_latest(std::string_view agent_id, st
 {
     validate_id(agent_id, "the agent id");
     validate_label(scope, "the scope");
-    auto about = about_agent(agent_id);
-    about.questions.push_back({question::kind::scope, about.agents.front(), std::string(scope)});
-    about.questions.push_back({question::kind::head, about.agents.front(), std::string(scope)});
-    return impl_->read<std::optional<checkpoint>>(about, [&](tables& from) -> std::optional<checkpoint> {
+    return read(*impl_->database, only(agent_id), [&](tables& from) -> std::optional<checkpoint> {
+        expect(from, [&] {
+            return questions{{question::kind::scope, agent_id, scope},
+                             {question::kind::head, agent_id, scope}};
+        });
         const auto agent = find_agent(from, agent_id);
         if (!agent)
             return std::nullopt;
@@ -256,9 +241,11 @@ namespace {
 
 constexpr std::size_t rows_per_page = 64;
 
-access about_query(const query& wanted)
+template <class Body>
+auto read_by_query(database& from, const query& wanted, Body body)
 {
-    return wanted.agent_id() ? about_agent(*wanted.agent_id()) : access();
+    const std::string_view agent_id = wanted.agent_id() ? *wanted.agent_id() : std::string_view();
+    return read(from, wanted.agent_id() ? only(agent_id) : agent_ids(), std::move(body));
 }
 
 } // namespace
@@ -266,7 +253,7 @@ access about_query(const query& wanted)
 std::vector<checkpoint_header> table_store::list(const query& query)
 {
     query.validate();
-    return impl_->read<std::vector<checkpoint_header>>(about_query(query), [&](tables& from) {
+    return read_by_query(*impl_->database, query, [&](tables& from) {
         std::vector<checkpoint_header> result;
         select(from, query, [&](const agent_row&, checkpoint_row&&, checkpoint_header&& header) {
             result.push_back(std::move(header));
@@ -278,7 +265,7 @@ std::vector<checkpoint_header> table_store::list(const query& query)
 std::vector<checkpoint> table_store::load_all(const query& query)
 {
     query.validate();
-    return impl_->read<std::vector<checkpoint>>(about_query(query), [&](tables& from) {
+    return read_by_query(*impl_->database, query, [&](tables& from) {
         std::vector<checkpoint> result;
         std::optional<agent_row> owner;
         std::vector<checkpoint_row> page; // of one agent
@@ -305,14 +292,19 @@ std::vector<checkpoint> table_store::load_all(const query& query)
 std::vector<load_outcome> table_store::load_some(std::span<const checkpoint_key> keys,
                                                  std::span<const checkpoint> earlier, std::size_t about_bytes)
 {
-    access about;
+    std::vector<std::string_view> agents;
     for (const auto& key : keys) {
         validate_key(key.agent_id(), key.scope(), key.id());
-        if (about.agents.empty() || about.agents.back() != key.agent_id())
-            about.agents.push_back(key.agent_id());
-        about.questions.push_back({question::kind::checkpoint, key.agent_id(), key.scope(), key.id()});
+        if (agents.empty() || agents.back() != key.agent_id())
+            agents.push_back(key.agent_id());
     }
-    return impl_->read<std::vector<load_outcome>>(about, [&](tables& from) {
+    return read(*impl_->database, agents, [&](tables& from) {
+        expect(from, [&] {
+            questions wanted;
+            for (const auto& key : keys)
+                wanted.emplace_back(question::kind::checkpoint, key.agent_id(), key.scope(), key.id());
+            return wanted;
+        });
         std::vector<load_outcome> result;
         history_reader history(from, impl_->number, earlier);
         const auto load_page = [&](std::span<const checkpoint_key> page, const agent_row& agent) {
@@ -357,7 +349,7 @@ std::vector<load_outcome> table_store::load_some(std::span<const checkpoint_key>
 std::uint64_t table_store::count(const query& query)
 {
     query.validate();
-    return impl_->read<std::uint64_t>(about_query(query), [&](tables& from) {
+    return read_by_query(*impl_->database, query, [&](tables& from) {
         std::uint64_t result = 0;
         select(from, query, [&](const agent_row&, checkpoint_row&&, checkpoint_header&&) { ++result; });
         return result;
@@ -367,7 +359,7 @@ std::uint64_t table_store::count(const query& query)
 std::vector<std::string> table_store::list_agents(std::string_view after, std::size_t limit)
 {
     validate_label(after, "the agent id");
-    return impl_->read<std::vector<std::string>>({}, [&](tables& from) {
+    return read(*impl_->database, {}, [&](tables& from) {
         std::vector<std::string> result;
         for (auto& agent : from.agents_after(after, limit))
             result.push_back(std::move(intact_agent(std::move(agent))->id));
@@ -378,9 +370,10 @@ std::vector<std::string> table_store::list_agents(std::string_view after, std::s
 bool table_store::erase(std::string_view agent_id, std::string_view scope, std::string_view id)
 {
     validate_key(agent_id, scope, id);
-    bool found = false;
-    impl_->database->write(about_checkpoint(agent_id, scope, id),
-                           [&](tables& in) { found = remove_checkpoint(in, agent_id, scope, id); });
+    const bool found = write(*impl_->database, only(agent_id), [&](tables& in) {
+        expect_checkpoint(in, agent_id, scope, id);
+        return remove_checkpoint(in, agent_id, scope, id);
+    });
     if (found)
         try_to_sweep(*impl_->database, agent_id);
     return found;
@@ -389,11 +382,11 @@ bool table_store::erase(std::string_view agent_id, std::string_view scope, std::
 std::uint64_t table_store::erase_scope(std::string_view agent_id, std::string_view scope)
 {
     validate_scope(agent_id, scope);
-    const auto about = about_agent(agent_id);
     std::uint64_t count = 0;
-    for (std::size_t removed = 1; removed > 0; count += removed) // in short transactions, so that savers get
-        impl_->database->write(                                  // their turn
-            about, [&](tables& in) { removed = remove_some_of_scope(in, agent_id, scope); });
+    // In short transactions, so that savers get their turn.
+    for (std::size_t removed = 1; removed > 0; count += removed)
+        removed = write(*impl_->database, only(agent_id),
+                        [&](tables& in) { return remove_some_of_scope(in, agent_id, scope); });
     try_to_sweep(*impl_->database, agent_id);
     return count;
 }
@@ -402,9 +395,8 @@ std::uint64_t table_store::erase_agent(std::string_view agent_id)
 {
     validate_id(agent_id, "the agent id");
     std::uint64_t count = 0;
-    std::optional<erased_agent> erased;
-    impl_->database->write(about_agent(agent_id),
-                           [&](tables& in) { erased = storage::erase_agent(in, agent_id, count); });
+    const auto erased = write(*impl_->database, only(agent_id),
+                              [&](tables& in) { return storage::erase_agent(in, agent_id, count); });
     try {
         if (erased)
             remove_erased(*impl_->database, *erased);
@@ -417,17 +409,14 @@ std::uint64_t table_store::copy_agent(std::string_view from, std::string_view to
 {
     validate_id(from, "the agent id");
     validate_id(to, "the new agent id");
-    std::uint64_t count = 0;
-    impl_->database->write({{std::string(from), std::string(to)}, {}},
-                           [&](tables& in) { count = storage::copy_agent(in, from, to); });
-    return count;
+    const std::string_view both[] = {from, to};
+    return write(*impl_->database, both, [&](tables& in) { return storage::copy_agent(in, from, to); });
 }
 
 prune_result table_store::prune(std::string_view agent_id, const retention& policies, dry_run dry)
 {
     validate_id(agent_id, "the agent id");
-    const auto about = about_agent(agent_id);
-    const auto plan = impl_->read<prune_plan>(about, [&](tables& from) {
+    const auto plan = read(*impl_->database, only(agent_id), [&](tables& from) {
         const auto agent = find_agent(from, agent_id);
         return agent ? plan_prune(from, *agent, policies) : prune_plan();
     });
@@ -442,8 +431,8 @@ prune_result table_store::prune(std::string_view agent_id, const retention& poli
     const std::span chosen(plan.chosen);
     for (std::size_t i = 0; i < chosen.size(); i += per_transaction) {
         const auto next = chosen.subspan(i, std::min(per_transaction, chosen.size() - i));
-        std::vector<checkpoint_key> some;
-        impl_->database->write(about, [&](tables& in) { some = remove_pruned(in, agent_id, plan, next); });
+        auto some = write(*impl_->database, only(agent_id),
+                          [&](tables& in) { return remove_pruned(in, agent_id, plan, next); });
         removed.insert(removed.end(), std::make_move_iterator(some.begin()),
                        std::make_move_iterator(some.end()));
     }
@@ -454,29 +443,28 @@ prune_result table_store::prune(std::string_view agent_id, const retention& poli
 bool table_store::pin(std::string_view agent_id, std::string_view scope, std::string_view id, bool pinned)
 {
     validate_key(agent_id, scope, id);
-    bool found = false;
-    impl_->write_until_known(about_checkpoint(agent_id, scope, id), [&](tables& in) {
+    return write_until_known(*impl_->database, only(agent_id), [&](tables& in) {
+        expect_checkpoint(in, agent_id, scope, id);
         const auto agent = find_agent(in, agent_id);
         auto row = agent ? in.find_checkpoint(agent->number, scope, id) : std::nullopt;
-        found = row.has_value();
-        if (agent && !found)
+        if (agent && !row)
             in.confirm_absence(agent->number, scope, id);
-        if (!found || row->pinned == pinned)
-            return;
+        if (!row || row->pinned == pinned)
+            return row.has_value();
         if (!is_intact(*row))
             throw error(errc::corrupt,
                         describe(*row, *agent) + " is damaged: the checksum of its row differs");
         row->pinned = pinned;
         in.update_checkpoint(seal(*row));
+        return true;
     });
-    return found;
 }
 
 std::vector<step_outcome> table_store::put_steps(std::span<const step_request> batch)
 {
     std::vector<step_outcome> outcomes(batch.size(), step_outcome(stored{}));
     std::vector<std::size_t> valid;
-    access about;
+    std::vector<std::string_view> agents;
     for (std::size_t i = 0; i < batch.size(); ++i) {
         const auto& wanted = batch[i].step();
         try {
@@ -486,16 +474,17 @@ std::vector<step_outcome> table_store::put_steps(std::span<const step_request> b
             continue;
         }
         valid.push_back(i);
-        about.agents.push_back(wanted.agent_id());
-        about.questions.push_back({question::kind::scope, wanted.agent_id(), wanted.scope()});
-        about.questions.push_back({question::kind::step, wanted.agent_id(), wanted.scope(), wanted.key()});
-        if (wanted.checkpoint_id())
-            about.questions.push_back(
-                {question::kind::checkpoint, wanted.agent_id(), wanted.scope(), *wanted.checkpoint_id()});
+        agents.push_back(wanted.agent_id());
     }
     if (valid.empty())
         return outcomes;
-    impl_->write_until_known(about, [&](tables& in) {
+    write_until_known(*impl_->database, agents, [&](tables& in) {
+        expect(in, [&] {
+            questions wanted;
+            for (const auto i : valid)
+                ask_for_step(batch[i].step(), wanted);
+            return wanted;
+        });
         ledger records(in);
         for (const auto i : valid) {
             try {
@@ -514,12 +503,12 @@ std::vector<step_outcome> table_store::put_steps(std::span<const step_request> b
 
 std::vector<step> table_store::load_steps(const step_query& query)
 {
-    auto about = about_agent(query.agent_id());
-    if (query.scope() && query.key()) {
-        about.questions.push_back({question::kind::step, query.agent_id(), *query.scope(), *query.key()});
-        about.questions.push_back({question::kind::scope, query.agent_id(), *query.scope()});
-    }
-    return impl_->read<std::vector<step>>(about, [&](tables& from) {
+    return read(*impl_->database, only(query.agent_id()), [&](tables& from) {
+        if (query.scope() && query.key())
+            expect(from, [&] {
+                return questions{{question::kind::step, query.agent_id(), *query.scope(), *query.key()},
+                                 {question::kind::scope, query.agent_id(), *query.scope()}};
+            });
         std::vector<step> result;
         const auto agent = find_agent(from, query.agent_id());
         if (!agent)
@@ -556,18 +545,16 @@ bool table_store::erase_step(std::string_view agent_id, std::string_view scope, 
                              const std::optional<std::string>& attempt)
 {
     validate_step_key(agent_id, scope, key);
-    bool found = false;
-    impl_->database->write(about_agent(agent_id),
-                           [&](tables& in) { found = remove_step(in, agent_id, scope, key, attempt); });
-    return found;
+    return write(*impl_->database, only(agent_id),
+                 [&](tables& in) { return remove_step(in, agent_id, scope, key, attempt); });
 }
 
 void table_store::await_outcome(std::string_view agent_id)
 {
     validate_id(agent_id, "the agent id");
-    if (!impl_->database->may_commit_later())
+    if (!impl_->database->loses_commits())
         return;
-    impl_->write_until_known(about_agent(agent_id), [&](tables& in) {
+    write_until_known(*impl_->database, only(agent_id), [&](tables& in) {
         // Whoever wrote to the agent had its record locked: we have it now, so that they have ended.
         if (find_agent(in, agent_id))
             return;
@@ -592,7 +579,7 @@ std::uint64_t table_store::compact()
 
 store_stats table_store::stats()
 {
-    const auto all = impl_->read<totals>({}, [](tables& from) { return from.count_all(); });
+    const auto all = read(*impl_->database, {}, [](tables& from) { return from.count_all(); });
     store_stats result;
     result.agents = all.agents;
     result.checkpoints = all.checkpoints;
@@ -604,7 +591,7 @@ store_stats table_store::stats()
 store_stats table_store::stats(std::string_view agent_id)
 {
     validate_id(agent_id, "the agent id");
-    return impl_->read<store_stats>(about_agent(agent_id), [&](tables& from) {
+    return read(*impl_->database, only(agent_id), [&](tables& from) {
         const auto agent = find_agent(from, agent_id);
         return agent ? measure(from, *agent) : store_stats();
     });

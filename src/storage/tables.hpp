@@ -5,9 +5,12 @@
 #include "digest.hpp"
 #include "extents.hpp"
 
+#include <waymark/error.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -155,39 +158,10 @@ struct scan_range {
     bool newest_first = false;
 };
 
+struct question;
+
 template <class Row>
 using visitor = std::function<bool(Row&&)>; // false: enough
-
-//! Something that a transaction is going to ask for. Where each question is a trip to a server, those that
-//! are known are asked together; their answers are given when the question comes.
-struct question {
-    enum class kind {
-        scope,       // find_scope(scope)
-        scope_count, // count_scopes
-        checkpoint,  // find_checkpoint(scope, id)
-        head,        // the newest of `scope`: checkpoint_at
-        at,          // checkpoint_at(number)
-        step,        // find_step(scope, id)
-        object,      // find_object(id), which is a hash
-        objects,     // read_objects(numbers)
-        messages,    // read_messages(ranges)
-        stamp,       // message_stamp(number)
-    };
-
-    kind about;
-    std::string agent_id;
-    std::string scope = {};
-    std::string id = {};
-    std::int64_t number = 0;
-    std::vector<std::int64_t> numbers = {};
-    std::vector<extent> ranges = {};
-};
-
-//! What a transaction is about. One that writes is alone in writing to `agents`.
-struct access {
-    std::vector<std::string> agents = {};
-    std::vector<question> questions = {};
-};
 
 struct totals {
     std::uint64_t agents = 0;
@@ -195,10 +169,16 @@ struct totals {
     std::uint64_t steps = 0;
 };
 
-//! The tables, as one transaction sees them.
+//! A transaction: the tables as it sees them, until it is committed. One that goes without that is undone.
 class tables {
 public:
     virtual ~tables() = default;
+
+    //! Durable when it returns; nothing may be asked of the tables any more. A transaction that only reads
+    //! is committed, too: one that is not is taken for failed.
+    //! @throws waymark::error `outcome_unknown` if it cannot be known whether it took place; after any other
+    //! failure nothing was written.
+    virtual void commit() = 0;
 
     //! The number of this transaction, and whether it is certain that nobody has written since another one
     //! was committed: what that one read and wrote is still as it was. 0: transactions run side by side, and
@@ -208,7 +188,7 @@ public:
 
     //! What the database reads and writes at once.
     virtual std::size_t page_bytes() const noexcept = 0;
-    //! Whether `expect` saves anything.
+    //! For databases that each question is a trip to: see questions.hpp, whose `expect` asks this first.
     virtual bool asks_together() const noexcept { return false; }
     virtual void expect(std::span<const question> /*questions*/) {}
     //! False after an error of the database that ends the transaction.
@@ -318,25 +298,33 @@ public:
     virtual std::vector<std::string> check_structure() = 0;
 };
 
-//! Runs transactions.
+//! Whether a transaction that failed is run again, see `repeat`.
+class retries {
+public:
+    virtual ~retries() = default;
+
+    //! Returns when it is time for the next attempt. @throws what is being handled, if there is to be none.
+    virtual void wait_after(const error& failure) = 0;
+};
+
+using agent_ids = std::span<const std::string_view>;
+
+//! Begins transactions.
 class database {
 public:
     virtual ~database() = default;
 
-    //! A consistent view that nobody's writing disturbs. `body` is run again when the view was lost.
-    virtual void read(const access& about, const std::function<void(tables&)>& body) = 0;
-    void read(const std::function<void(tables&)>& body) { read(access(), body); }
-    //! A transaction that is alone in writing to the agents that it is about. Durable when it returns; undone
-    //! when the body throws. `undone` is called when it was not committed, or when that is not certain,
-    //! before anyone else writes to them. Where the database asks for it, `body` is run again after that.
-    //! @throws waymark::error `outcome_unknown` if the commit itself failed.
-    using undone_callback = std::function<void(bool is_certain)>;
-    virtual void write(const access& about, const std::function<void(tables&)>& body,
-                       const undone_callback& undone) = 0;
-    void write(const access& about, const std::function<void(tables&)>& body) { write(about, body, {}); }
+    //! A consistent view that nobody's writing disturbs. `agents` are those that it is about, if they are
+    //! known.
+    virtual std::unique_ptr<tables> begin_read(agent_ids agents = {}) = 0;
+    //! A transaction that is alone in writing to these agents, until it is destroyed.
+    virtual std::unique_ptr<tables> begin_write(agent_ids agents) = 0;
 
-    //! Whether a transaction may still be committed after `write` has thrown `outcome_unknown`.
-    virtual bool may_commit_later() const noexcept { return false; }
+    //! Null where a transaction that failed has failed. A server may be away for a moment, or ask for
+    //! another attempt.
+    virtual std::unique_ptr<retries> make_retries() { return nullptr; }
+    //! Whether a commit may take place, even later, without our learning of it: see lost_commits.hpp.
+    virtual bool loses_commits() const noexcept { return false; }
 
     //! The longest value that fits into a row.
     virtual std::size_t largest_value() const noexcept = 0;

@@ -3,7 +3,9 @@
 #include "../store/conditions.hpp"
 #include "body.hpp"
 #include "checkpoints.hpp"
+#include "questions.hpp"
 #include "reach.hpp"
+#include "transactions.hpp"
 
 #include <algorithm>
 #include <unordered_set>
@@ -196,10 +198,12 @@ std::vector<checkpoint_key> remove_pruned(tables& in, std::string_view agent_id,
     ledger records(in);
     if (const auto* known = records.find_agent(agent_id); known == nullptr || known->number != plan.agent)
         return removed; // erased since, and perhaps made anew
-    std::vector<question> questions;
-    for (const auto& [key, check] : chosen)
-        questions.push_back({question::kind::checkpoint, key.agent_id(), key.scope(), key.id()});
-    in.expect(questions);
+    expect(in, [&] {
+        questions wanted;
+        for (const auto& [key, check] : chosen)
+            wanted.emplace_back(question::kind::checkpoint, key.agent_id(), key.scope(), key.id());
+        return wanted;
+    });
     auto& agent = records.change_agent(agent_id);
     std::optional<std::string> scope;
     std::optional<needed_by_steps> needed;
@@ -338,19 +342,18 @@ swept sweep_some(tables& in, sweep_plan& plan)
 
 void sweep(database& in, std::string_view agent_id)
 try {
-    const access about{{std::string(agent_id)}, {}};
+    const agent_ids agents(&agent_id, 1);
     // An agent whose checkpoints are replaced all the time may outdate every plan; it is swept another time.
     for (int attempt = 0; attempt < 8; ++attempt) {
-        std::optional<sweep_plan> plan;
-        in.read(about, [&](tables& tables) {
-            const auto agent = intact_agent(tables.find_agent(agent_id));
-            plan = agent && agent->has_garbage ? plan_sweep(tables, *agent) : std::nullopt;
+        auto plan = read(in, agents, [&](tables& from) {
+            const auto agent = intact_agent(from.find_agent(agent_id));
+            return agent && agent->has_garbage ? plan_sweep(from, *agent) : std::nullopt;
         });
         if (!plan)
             return;
         swept last{sweep_state::more};
         while (last.state == sweep_state::more) {
-            in.write(about, [&](tables& tables) { last = sweep_some(tables, *plan); });
+            last = write(in, agents, [&](tables& from) { return sweep_some(from, *plan); });
             plan->messages.resize(plan->messages.size() - last.messages);
             plan->objects.resize(plan->objects.size() - last.objects);
         }
@@ -365,18 +368,18 @@ try {
 void remove_erased(database& in, const erased_agent& agent)
 {
     for (bool more = true; more;)
-        in.write({}, [&](tables& tables) {
-            more = tables.remove_rows(agent, rows_per_transaction);
-            if (!more)
-                tables.forget(agent);
+        more = write(in, {}, [&](tables& from) {
+            const bool is_left = from.remove_rows(agent, rows_per_transaction);
+            if (!is_left)
+                from.forget(agent);
+            return is_left;
         });
 }
 
 void sweep_all(database& in)
 {
     for (std::string last;;) {
-        std::vector<std::string> page;
-        in.read([&](tables& tables) { page = tables.agents_with_garbage(last, 100); });
+        const auto page = read(in, {}, [&](tables& from) { return from.agents_with_garbage(last, 100); });
         if (page.empty())
             break;
         for (const auto& id : page)
@@ -384,8 +387,7 @@ void sweep_all(database& in)
         last = page.back();
     }
     for (;;) {
-        std::vector<erased_agent> page;
-        in.read([&](tables& tables) { page = tables.erased_agents(100); });
+        const auto page = read(in, {}, [](tables& from) { return from.erased_agents(100); });
         if (page.empty())
             return;
         for (const auto& agent : page)

@@ -4,10 +4,12 @@
 #include "body.hpp"
 #include "checkpoints.hpp"
 #include "steps.hpp"
+#include "transactions.hpp"
 
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <unordered_map>
 
 namespace waymark::storage {
@@ -232,47 +234,48 @@ private:
     std::vector<digest> chains_;
 };
 
+//! Verifies the agent behind that one. Returns its id, none if there are no more.
+std::optional<std::string> verify_next(tables& from, const std::string& last, verification& found)
+{
+    const auto next = from.agents_after(last, 1);
+    if (next.empty())
+        return std::nullopt;
+    const auto& id = next.front().id;
+    if (id <= last) { // nothing is behind it, and it would be found for ever
+        found.report({id, {}, {}}, "the id of the agent is damaged: it is out of order");
+        return std::nullopt;
+    }
+    try {
+        agent_verification(from, next.front(), found).run();
+    } catch (const error& failure) { // a page that cannot be read; the other agents follow
+        if (failure.code() != errc::corrupt)
+            throw;
+        found.report({id, {}, {}}, failure.details().message());
+    }
+    return id;
+}
+
 } // namespace
 
 verify_report verify(database& in, const verify_callback& progress)
 {
     verification result(progress);
-    std::uint64_t rows = 0;
-    std::vector<std::string> complaints;
-    in.read([&](tables& tables) {
-        const auto all = tables.count_all();
-        rows = all.checkpoints + all.steps + tables.estimate_content();
-        complaints = tables.check_structure();
+    const auto [rows, complaints] = read(in, {}, [](tables& from) {
+        const auto all = from.count_all();
+        const auto rows_about = all.checkpoints + all.steps + from.estimate_content();
+        return std::pair(rows_about, from.check_structure());
     });
     result.begin(rows);
     for (const auto& complaint : complaints)
         result.report({}, complaint);
-    std::string last;
-    for (bool more = true; more;) {
-        std::string looked_at;
-        verification of_agent = result;
-        in.read([&](tables& tables) {
-            of_agent = result; // what was found before the view was lost is found again
-            const auto next = tables.agents_after(last, 1);
-            more = !next.empty();
-            if (!more)
-                return;
-            looked_at = next.front().id;
-            if (looked_at <= last) { // nothing is behind it, and it would be found for ever
-                of_agent.report({looked_at, {}, {}}, "the id of the agent is damaged: it is out of order");
-                more = false;
-                return;
-            }
-            try {
-                agent_verification(tables, next.front(), of_agent).run();
-            } catch (const error& failure) { // a page that cannot be read; the other agents follow
-                if (failure.code() != errc::corrupt)
-                    throw;
-                of_agent.report({looked_at, {}, {}}, failure.details().message());
-            }
+    for (std::optional<std::string> last = ""; last;) {
+        auto looked_at = read(in, {}, [&](tables& from) {
+            verification so_far = result; // what was found before a view was lost is found again
+            auto next = verify_next(from, *last, so_far);
+            return std::pair(std::move(next), std::move(so_far));
         });
-        result = std::move(of_agent);
-        last = std::move(looked_at);
+        last = std::move(looked_at.first);
+        result = std::move(looked_at.second);
     }
     return result.end();
 }

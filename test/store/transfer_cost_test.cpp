@@ -29,7 +29,8 @@ row_counts counted;
 
 class counting_tables final : public test::forwarding_tables {
 public:
-    explicit counting_tables(storage::tables& inner) noexcept : forwarding_tables(inner)
+    explicit counting_tables(std::unique_ptr<storage::tables> inner) noexcept
+        : forwarding_tables(std::move(inner))
     {
         ++counted.transactions;
     }

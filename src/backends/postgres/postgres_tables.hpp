@@ -9,8 +9,8 @@
 //! over servers by such a column.
 #pragma once
 
-#include "../../storage/tables.hpp"
-#include "connection.hpp"
+#include "../../storage/questions.hpp"
+#include "connection_pool.hpp"
 
 #include <map>
 #include <set>
@@ -33,15 +33,14 @@ class postgres_tables final : public storage::tables {
 public:
     enum class mode { read, write };
 
-    //! Begins the transaction and asks what it is about.
-    postgres_tables(connection& db, mode purpose, const transaction_settings& settings,
-                    const storage::access& about);
+    //! The transaction begins with the first round trip, which asks for the agents, too; one that writes
+    //! locks them.
+    postgres_tables(borrowed_connection db, mode purpose, const transaction_settings& settings,
+                    storage::agent_ids agents);
 
     //! Sends what was written, and ends the transaction.
     //! @throws database_error; waymark::error `outcome_unknown`
-    void commit();
-    //! True while it is certain that nothing is committed.
-    bool is_undone() const noexcept { return !is_committing_; }
+    void commit() override;
 
     std::uint64_t number() const noexcept override { return 0; }
     bool follows(std::uint64_t /*transaction*/) override { return false; }
@@ -140,26 +139,37 @@ private:
                   std::optional<storage::checkpoint_row> row);
     bool is_new(std::int64_t agent) const { return new_agents_.contains(agent); }
 
+    //! What stands in front of the questions of a round trip.
+    struct trip {
+        bool begins_transaction = false;
+        std::vector<std::string> must_change; // for each statement the checkpoint that it must change, if any
+
+        bool is_empty() const noexcept { return !begins_transaction && must_change.empty(); }
+    };
     rows ask(query next);
-    std::vector<std::string> begin_trip();
-    std::vector<rows> end_trip(const std::vector<std::string>& must_change);
+    trip begin_trip();
+    void add_beginning();
+    void add_writes(trip& to);
+    std::vector<rows> end_trip(const trip& begun);
+    void commit_writes();
     void write(kind what, query next, std::string must_change = {});
     void note_size(const storage::checkpoint_row& row) noexcept;
 
     void add_questions(std::vector<const storage::question*>& questions);
-    void answer(std::span<const storage::question* const> questions, std::vector<rows>& results,
-                std::size_t first);
+    void answer(std::span<const storage::question* const> questions, std::vector<rows>& results);
     using range_visitor =
         std::function<std::int64_t(std::size_t range, std::int64_t from, const rows& found, int at)>;
     void read_ranges(const char* sql, std::int64_t agent, std::span<const storage::extent> ranges,
                      const range_visitor& visit);
 
-    connection& db_;
+    borrowed_connection borrowed_;
+    connection& db_ = *borrowed_;
     const mode purpose_;
-    const std::chrono::milliseconds statement_timeout_;
+    const transaction_settings settings_;
+    const std::set<std::string> agents_of_beginning_; // in order: no deadlocks
+    bool has_begun_ = false;
     std::int64_t largest_content_ = 0; // of what is being loaded: a statement may read all of it
     std::int64_t allowed_for_ = 0;     // bytes that the present statement time-out is long enough for
-    bool is_committing_ = false;
     std::vector<pending_write> pending_;
 
     std::map<std::string, std::optional<storage::agent_row>, std::less<>> agents_;

@@ -8,17 +8,12 @@
 
 namespace waymark::sqlite {
 
-class sqlite_tables final : public storage::tables {
+//! Whoever derives from it begins the transaction, and ends it.
+class sqlite_tables : public storage::tables {
 public:
     //! `agents_are_sound`: see require_sound_agents.
-    //! `follows`: the transaction that was committed right before this one, 0 if that is not known.
-    sqlite_tables(connection& db, std::size_t page_bytes, std::atomic<bool>& agents_are_sound,
-                  std::uint64_t number = 0, std::uint64_t follows = 0) noexcept
-        : db_(db),
-          page_bytes_(page_bytes),
-          agents_are_sound_(agents_are_sound),
-          number_(number),
-          follows_(follows)
+    sqlite_tables(connection& db, std::size_t page_bytes, std::atomic<bool>& agents_are_sound) noexcept
+        : db_(db), page_bytes_(page_bytes), agents_are_sound_(agents_are_sound)
     {
     }
 
@@ -92,6 +87,15 @@ public:
     std::uint64_t estimate_content() override;
     std::vector<std::string> check_structure() override;
 
+protected:
+    //! `follows`: the transaction that was committed right before this one, 0 if that is not known.
+    void set_number(std::uint64_t number, std::uint64_t follows) noexcept
+    {
+        number_ = number;
+        follows_ = follows;
+    }
+    connection& db() const noexcept { return db_; }
+
 private:
     //! Makes sure that every agent is found by its id. Once for each store, before it first says that there
     //! is no such agent: a damaged page of the index would make an agent that is there begin anew.
@@ -100,8 +104,8 @@ private:
     connection& db_;
     std::size_t page_bytes_;
     std::atomic<bool>& agents_are_sound_;
-    std::uint64_t number_;
-    std::uint64_t follows_;
+    std::uint64_t number_ = 0;
+    std::uint64_t follows_ = 0;
 };
 
 } // namespace waymark::sqlite

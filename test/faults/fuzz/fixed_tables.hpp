@@ -4,6 +4,7 @@
 #include "storage/tables.hpp"
 
 #include <map>
+#include <memory>
 #include <stdexcept>
 
 namespace waymark::faults {
@@ -24,6 +25,7 @@ public:
         return objects[number] = {agent.number, number, hash, std::string(body)};
     }
 
+    void commit() override {}
     std::uint64_t number() const noexcept override { return 0; }
     bool follows(std::uint64_t) override { return false; }
     std::size_t page_bytes() const noexcept override { return 4096; }
@@ -143,12 +145,11 @@ class fixed_database final : public storage::database {
 public:
     explicit fixed_database(fixed_tables& tables) : tables_(tables) {}
 
-    void read(const storage::access&, const std::function<void(storage::tables&)>& body) override
+    std::unique_ptr<storage::tables> begin_read(storage::agent_ids) override
     {
-        body(tables_);
+        return std::make_unique<fixed_tables>(tables_);
     }
-    void write(const storage::access&, const std::function<void(storage::tables&)>&,
-               const undone_callback&) override
+    std::unique_ptr<storage::tables> begin_write(storage::agent_ids) override
     {
         throw std::logic_error("a decoder writes");
     }

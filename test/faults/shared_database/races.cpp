@@ -40,18 +40,15 @@ public:
     {
     }
 
-    using forwarding_database::read;
-    using forwarding_database::write;
-    void read(const storage::access& about, const std::function<void(storage::tables&)>& body) override
+    std::unique_ptr<storage::tables> begin_read(storage::agent_ids agents) override
     {
         by_.transaction_begins();
-        forwarding_database::read(about, body);
+        return forwarding_database::begin_read(agents);
     }
-    void write(const storage::access& about, const std::function<void(storage::tables&)>& body,
-               const undone_callback& undone) override
+    std::unique_ptr<storage::tables> begin_write(storage::agent_ids agents) override
     {
         by_.transaction_begins();
-        forwarding_database::write(about, body, undone);
+        return forwarding_database::begin_write(agents);
     }
 
 private:

@@ -127,10 +127,9 @@ public:
     using forwarding_database::forwarding_database;
 
 protected:
-    void run(storage::tables& tables, const std::function<void(storage::tables&)>& body) override
+    std::unique_ptr<storage::tables> behind(std::unique_ptr<storage::tables> begun) override
     {
-        trusting_tables between(tables, first_stamps_);
-        body(between);
+        return std::make_unique<trusting_tables>(std::move(begun), first_stamps_);
     }
 
 private:
@@ -138,7 +137,10 @@ private:
 
     class trusting_tables final : public test::forwarding_tables {
     public:
-        trusting_tables(storage::tables& inner, stamps& first) : forwarding_tables(inner), first_(first) {}
+        trusting_tables(std::unique_ptr<storage::tables> inner, stamps& first)
+            : forwarding_tables(std::move(inner)), first_(first)
+        {
+        }
 
         void insert_messages(const storage::message_row& row) override
         {
