@@ -1,4 +1,4 @@
-#include "conditions.hpp"
+#include "request_checks.hpp"
 
 #include <waymark/store.hpp>
 

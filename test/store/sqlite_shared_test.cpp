@@ -3,7 +3,8 @@
 #include "catch.hpp"
 #include "forwarding_tables.hpp"
 #include "sqlite_probe.hpp"
-#include "storage/upkeep.hpp"
+#include "tables/removals.hpp"
+#include "tables/retention_sweep.hpp"
 #include "temporary_folder.hpp"
 
 #include <waymark/detail/session_calls.hpp>
@@ -121,11 +122,11 @@ TEST_CASE("a sweep that was planned before a restore removes nothing that is nee
     //! Lets something happen between the plan and the first removal.
     class interrupted_database final : public test::forwarding_database {
     public:
-        interrupted_database(std::unique_ptr<storage::database> inner, std::function<void()> meanwhile)
+        interrupted_database(std::unique_ptr<tables::database> inner, std::function<void()> meanwhile)
             : forwarding_database(std::move(inner)), meanwhile_(std::move(meanwhile))
         {
         }
-        std::unique_ptr<storage::tables> begin_write(storage::agent_ids agents) override
+        std::unique_ptr<tables::transaction> begin_write(tables::agent_ids agents) override
         {
             if (const auto once = std::exchange(meanwhile_, nullptr))
                 once();
@@ -141,7 +142,7 @@ TEST_CASE("a sweep that was planned before a restore removes nothing that is nee
     const auto remove_unswept = [&](const std::string& id) {
         sqlite::sqlite_database database(shared.file, {});
         const auto work = database.begin_write({});
-        storage::remove_checkpoint(*work, "agent", "", id);
+        tables::remove_checkpoint(*work, "agent", "", id);
         work->commit();
     };
     for (const std::string id : {"kept", "old"})
@@ -161,7 +162,7 @@ TEST_CASE("a sweep that was planned before a restore removes nothing that is nee
                 store.save(saved.back());
             }
         });
-    storage::sweep(database, "agent");
+    tables::sweep(database, "agent");
     for (const auto& each : saved)
         CHECK(store.load("agent", "", each.id()) == each);
     CHECK(store.verify().ok());
@@ -201,12 +202,12 @@ TEST_CASE("retention skips what was saved again after it had chosen")
     sqlite::sqlite_database database(shared.file, {});
     const auto plan = [&] {
         const auto view = database.begin_read({});
-        return storage::plan_prune(*view, view->find_agent("agent").value(), retention().max_age(24h));
+        return tables::plan_prune(*view, view->find_agent("agent").value(), retention().max_age(24h));
     }();
     REQUIRE(plan.chosen.size() == 3);
     const auto apply = [&] {
         const auto work = database.begin_write({});
-        const auto removed = storage::remove_pruned(*work, "agent", plan, plan.chosen);
+        const auto removed = tables::remove_pruned(*work, "agent", plan, plan.chosen);
         work->commit();
         return removed.size();
     };
@@ -247,7 +248,7 @@ TEST_CASE("a look at what became of a commit is repeated where someone was in it
     public:
         using forwarding_database::forwarding_database;
 
-        std::unique_ptr<storage::tables> begin_write(storage::agent_ids agents) override
+        std::unique_ptr<tables::transaction> begin_write(tables::agent_ids agents) override
         {
             ++writes;
             if (writes == 2 || writes == 3)

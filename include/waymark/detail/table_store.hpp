@@ -8,9 +8,10 @@
 
 namespace waymark {
 
-namespace storage {
+namespace tables {
 class database;
 }
+namespace storage = tables; // as sqlite_store.hpp names it
 
 namespace detail {
 
@@ -51,7 +52,7 @@ public:
     const limits& bounds() const noexcept final;
 
 protected:
-    table_store(std::unique_ptr<storage::database> database, limits bounds);
+    table_store(std::unique_ptr<tables::database> database, limits bounds);
 
 private:
     class impl;

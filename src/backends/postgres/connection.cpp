@@ -1,6 +1,6 @@
 #include "connection.hpp"
 
-#include "../../storage/digest.hpp"
+#include "../../tables/digest.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -73,7 +73,7 @@ std::string_view remedy_for(const std::string& sqlstate)
 //! or already there, which is an error, and never another one.
 std::string name_for(std::string_view text)
 {
-    return "waymark_" + storage::to_hex(storage::view(storage::sha256(text)).substr(0, 10));
+    return "waymark_" + tables::to_hex(tables::view(tables::sha256(text)).substr(0, 10));
 }
 
 } // namespace

@@ -1,6 +1,6 @@
 #include "postgres_database.hpp"
 
-#include "../../storage/transactions.hpp"
+#include "../../tables/transactions.hpp"
 #include "schema.hpp"
 
 #include <random>
@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t idle_for_loads = 12;
 
 //! How long to wait before the next attempt, and whether there is one.
-class attempts final : public storage::retries {
+class attempts final : public tables::retries {
 public:
     explicit attempts(std::chrono::milliseconds all) : end_(begin_ + all) {}
 
@@ -86,7 +86,7 @@ postgres_database::postgres_database(const std::string& conninfo, const postgres
     });
 }
 
-std::unique_ptr<storage::retries> postgres_database::make_retries()
+std::unique_ptr<tables::retries> postgres_database::make_retries()
 {
     return std::make_unique<attempts>(options_.retry_for());
 }
@@ -96,7 +96,7 @@ std::unique_ptr<storage::retries> postgres_database::make_retries()
 //! faster between 8 and 16 agents with 16 partitions, and at 64 with 64; by then there are few partitions
 //! left to save locks on. With prepared statements they are faster for any number of agents, and locks
 //! decide.
-transaction_settings postgres_database::settings_for(storage::agent_ids about) const
+transaction_settings postgres_database::settings_for(tables::agent_ids about) const
 {
     // A batch of one agent names it for each of its checkpoints.
     const auto agents = partitions_ == 0 ? 0 : std::set(about.begin(), about.end()).size();
@@ -109,13 +109,13 @@ std::size_t postgres_database::largest_value() const noexcept
     return std::size_t{512} << 20; // a row has to fit into one message of the protocol, of 1 GiB
 }
 
-std::unique_ptr<storage::tables> postgres_database::begin_read(storage::agent_ids agents)
+std::unique_ptr<tables::transaction> postgres_database::begin_read(tables::agent_ids agents)
 {
     return std::make_unique<postgres_tables>(borrowed_connection(connections_), postgres_tables::mode::read,
                                              settings_for(agents), agents);
 }
 
-std::unique_ptr<storage::tables> postgres_database::begin_write(storage::agent_ids agents)
+std::unique_ptr<tables::transaction> postgres_database::begin_write(tables::agent_ids agents)
 {
     return std::make_unique<postgres_tables>(borrowed_connection(connections_), postgres_tables::mode::write,
                                              settings_for(agents), agents);

@@ -10,7 +10,7 @@
 
 namespace waymark::postgres {
 
-using namespace storage;
+using namespace tables;
 
 namespace {
 

@@ -8,7 +8,7 @@
 
 namespace waymark::postgres {
 
-using namespace storage;
+using namespace tables;
 
 namespace {
 

@@ -247,13 +247,13 @@ private:
     std::optional<sql_transaction> work_;
 };
 
-std::unique_ptr<storage::tables> sqlite_database::begin_read(storage::agent_ids /*agents*/)
+std::unique_ptr<tables::transaction> sqlite_database::begin_read(tables::agent_ids /*agents*/)
 {
     require_usable();
     return std::make_unique<read_transaction>(*this, is_in_memory() ? nullptr : take_reader());
 }
 
-std::unique_ptr<storage::tables> sqlite_database::begin_write(storage::agent_ids /*agents*/)
+std::unique_ptr<tables::transaction> sqlite_database::begin_write(tables::agent_ids /*agents*/)
 {
     return std::make_unique<write_transaction>(*this);
 }

@@ -1,7 +1,7 @@
 //! Connections, transactions and the log of one SQLite file.
 #pragma once
 
-#include "../../storage/tables.hpp"
+#include "../../tables/database.hpp"
 #include "../files.hpp"
 #include "connection.hpp"
 
@@ -19,14 +19,14 @@ namespace waymark::sqlite {
 
 //! One connection writes, guarded by a mutex; each reader has one of its own; a thread runs the log's
 //! checkpoints on a third kind.
-class sqlite_database final : public storage::database {
+class sqlite_database final : public tables::database {
 public:
     //! An empty path is a database in memory: one connection does everything.
     sqlite_database(const std::filesystem::path& path, const sqlite_options& options);
     ~sqlite_database() override;
 
-    std::unique_ptr<storage::tables> begin_read(storage::agent_ids agents) override;
-    std::unique_ptr<storage::tables> begin_write(storage::agent_ids agents) override;
+    std::unique_ptr<tables::transaction> begin_read(tables::agent_ids agents) override;
+    std::unique_ptr<tables::transaction> begin_write(tables::agent_ids agents) override;
     std::size_t largest_value() const noexcept override { return largest_value_; }
     std::uint64_t shrink() override;
     std::uint64_t bytes() override;

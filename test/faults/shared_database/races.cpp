@@ -35,17 +35,17 @@ struct interruption {
 
 class interrupted_database final : public test::forwarding_database {
 public:
-    interrupted_database(std::unique_ptr<storage::database> inner, interruption& by)
+    interrupted_database(std::unique_ptr<tables::database> inner, interruption& by)
         : forwarding_database(std::move(inner)), by_(by)
     {
     }
 
-    std::unique_ptr<storage::tables> begin_read(storage::agent_ids agents) override
+    std::unique_ptr<tables::transaction> begin_read(tables::agent_ids agents) override
     {
         by_.transaction_begins();
         return forwarding_database::begin_read(agents);
     }
-    std::unique_ptr<storage::tables> begin_write(storage::agent_ids agents) override
+    std::unique_ptr<tables::transaction> begin_write(tables::agent_ids agents) override
     {
         by_.transaction_begins();
         return forwarding_database::begin_write(agents);
@@ -67,7 +67,7 @@ public:
         : database_(database),
           random_(seed),
           calls_(calls),
-          subject_(changed(database.open_behind([&](std::unique_ptr<storage::database> inner) {
+          subject_(changed(database.open_behind([&](std::unique_ptr<tables::database> inner) {
               auto opened = layer ? layer(std::move(inner)) : std::move(inner);
               return std::make_unique<interrupted_database>(std::move(opened), interruption_);
           }),
