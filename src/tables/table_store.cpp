@@ -90,7 +90,7 @@ public:
         complete_scopes.insert(std::move(key));
     }
 
-    enum class attempt { saved, unclear }; // whether it was saved before
+    enum class attempt { saved, unclear }; // unclear: others have changed what a lost commit may have saved
     attempt save(std::span<const save_request> batch, std::span<const std::size_t> valid,
                  std::span<save_outcome> outcomes, std::vector<written_checkpoint>& in_doubt);
 
