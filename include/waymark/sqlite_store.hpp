@@ -63,7 +63,7 @@ public:
     static std::shared_ptr<sqlite_store> in_memory(const sqlite_options& options = {});
 
 private:
-    sqlite_store(std::unique_ptr<storage::database> database, const waymark::limits& bounds);
+    sqlite_store(std::unique_ptr<tables::database> database, const waymark::limits& bounds);
 };
 
 } // namespace waymark

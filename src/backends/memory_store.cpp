@@ -1,4 +1,4 @@
-#include "../store/conditions.hpp"
+#include "../store/request_checks.hpp"
 #include "memory_records.hpp"
 
 #include <waymark/memory_store.hpp>

@@ -1,5 +1,5 @@
 #include "../values/random_bits.hpp"
-#include "conditions.hpp"
+#include "request_checks.hpp"
 
 #include <waymark/store.hpp>
 

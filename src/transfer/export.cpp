@@ -1,5 +1,5 @@
 #include "../backends/files.hpp"
-#include "../store/conditions.hpp"
+#include "../store/request_checks.hpp"
 #include "../values/text.hpp"
 #include "documents.hpp"
 #include "lines.hpp"

@@ -1,6 +1,6 @@
 #include "store_contents.hpp"
 
-#include "../store/conditions.hpp"
+#include "../store/request_checks.hpp"
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 //! A server that has forgotten what it committed: a standby took over that did not have it. And what is not
 //! committed yet.
-#include "../../src/storage/stored_conversation.hpp"
+#include "../../src/tables/stored_conversation.hpp"
 #include "catch.hpp"
 #include "postgres_probe.hpp"
 #include "postgres_proxy.hpp"
@@ -294,10 +294,10 @@ TEST_CASE("what conversations remember of a transaction is for that one alone un
     add_turn(chat);
     const detail::storage_place place{1, 2};
     const int transaction = 0, another = 0;
-    storage::extent_list messages;
+    tables::extent_list messages;
     messages.append({1, 1});
-    const auto* prefix = new storage::remembered_prefix(place, &transaction, {storage::agent_row(), 1, {}},
-                                                        nullptr, 0, messages, {{}});
+    const auto* prefix = new tables::remembered_prefix(place, &transaction, {tables::agent_row(), 1, {}},
+                                                       nullptr, 0, messages, {{}});
     detail::conversation_access::remember(chat, *prefix, 0);
     CHECK(detail::conversation_access::find_stored(chat, place).prefix == nullptr);
     CHECK(detail::conversation_access::find_stored(chat, place, &another).prefix == nullptr);

@@ -3,7 +3,8 @@
 #include "catch.hpp"
 #include "forwarding_tables.hpp"
 #include "sqlite_probe.hpp"
-#include "storage/upkeep.hpp"
+#include "tables/removals.hpp"
+#include "tables/retention_sweep.hpp"
 #include "temporary_folder.hpp"
 
 #include <waymark/detail/session_functions.hpp>
@@ -119,39 +120,30 @@ TEST_CASE("messages that were swept after a restore are stored again")
 TEST_CASE("a sweep that was planned before a restore removes nothing that is needed after it")
 {
     //! Lets something happen between the plan and the first removal.
-    class interrupted_database final : public storage::database {
+    class interrupted_database final : public test::forwarding_database {
     public:
-        interrupted_database(const std::filesystem::path& file, std::function<void()> meanwhile)
-            : inner_(file, {}), meanwhile_(std::move(meanwhile))
+        interrupted_database(std::unique_ptr<tables::database> inner, std::function<void()> meanwhile)
+            : forwarding_database(std::move(inner)), meanwhile_(std::move(meanwhile))
         {
         }
-        void read(const storage::access& about, const std::function<void(storage::tables&)>& body) override
-        {
-            inner_.read(about, body);
-        }
-        void write(const storage::access& about, const std::function<void(storage::tables&)>& body,
-                   const undone_callback& undone) override
+        std::unique_ptr<tables::transaction> begin_write(tables::agent_ids agents) override
         {
             if (const auto once = std::exchange(meanwhile_, nullptr))
                 once();
-            inner_.write(about, body, undone);
+            return forwarding_database::begin_write(agents);
         }
-        std::size_t largest_value() const noexcept override { return inner_.largest_value(); }
-        std::uint64_t shrink() override { return inner_.shrink(); }
-        std::uint64_t bytes() override { return inner_.bytes(); }
-        std::size_t write_lanes() const noexcept override { return inner_.write_lanes(); }
 
     private:
-        sqlite::sqlite_database inner_;
         std::function<void()> meanwhile_;
     };
 
     shared_file shared;
     auto& store = shared.store;
     const auto remove_unswept = [&](const std::string& id) {
-        sqlite::sqlite_database(shared.file, {}).write({{"agent"}, {}}, [&](storage::tables& in) {
-            storage::remove_checkpoint(in, "agent", "", id);
-        });
+        sqlite::sqlite_database database(shared.file, {});
+        const auto work = database.begin_write({});
+        tables::remove_checkpoint(*work, "agent", "", id);
+        work->commit();
     };
     for (const std::string id : {"kept", "old"})
         store.save(checkpoint("agent", talk(id, 3)).with_id(id));
@@ -160,15 +152,17 @@ TEST_CASE("a sweep that was planned before a restore removes nothing that is nee
     remove_unswept("lost");
 
     std::vector<checkpoint> saved;
-    interrupted_database database(shared.file, [&] {
-        shared.restore();
-        remove_unswept("old");                    // as often as before
-        for (const std::string id : {"a", "b"}) { // their messages have the numbers of those that were to go
-            saved.push_back(checkpoint("agent", talk(id, 3)).with_id(id));
-            store.save(saved.back());
-        }
-    });
-    storage::sweep(database, "agent");
+    interrupted_database database(
+        std::make_unique<sqlite::sqlite_database>(shared.file, sqlite_options()), [&] {
+            shared.restore();
+            remove_unswept("old"); // as often as before
+            for (const std::string id :
+                 {"a", "b"}) { // their messages have the numbers of those that were to go
+                saved.push_back(checkpoint("agent", talk(id, 3)).with_id(id));
+                store.save(saved.back());
+            }
+        });
+    tables::sweep(database, "agent");
     for (const auto& each : saved)
         CHECK(store.load("agent", "", each.id()) == each);
     CHECK(store.verify().ok());
@@ -206,17 +200,16 @@ TEST_CASE("retention skips what was saved again after it had chosen")
     store.save(checkpoint("agent", talk("head", 2)).with_id("head"));
 
     sqlite::sqlite_database database(shared.file, {});
-    storage::prune_plan plan;
-    database.read([&](storage::tables& from) {
-        plan = storage::plan_prune(from, from.find_agent("agent").value(), retention().max_age(24h));
-    });
+    const auto plan = [&] {
+        const auto view = database.begin_read({});
+        return tables::plan_prune(*view, view->find_agent("agent").value(), retention().max_age(24h));
+    }();
     REQUIRE(plan.chosen.size() == 3);
     const auto apply = [&] {
-        std::size_t removed = 0;
-        database.write({{"agent"}, {}}, [&](storage::tables& in) {
-            removed = storage::remove_pruned(in, "agent", plan, plan.chosen).size();
-        });
-        return removed;
+        const auto work = database.begin_write({});
+        const auto removed = tables::remove_pruned(*work, "agent", plan, plan.chosen);
+        work->commit();
+        return removed.size();
     };
 
     SECTION("a checkpoint")
@@ -239,24 +232,31 @@ TEST_CASE("retention skips what was saved again after it had chosen")
 
 TEST_CASE("a look at what became of a commit is repeated where someone was in its way")
 {
-    //! Commits, and says that it does not know; then someone cancels the looks.
+    //! Commits, and says that it does not know.
+    class doubtful_tables final : public test::forwarding_tables {
+    public:
+        using forwarding_tables::forwarding_tables;
+
+        void commit() override
+        {
+            forwarding_tables::commit();
+            throw error(errc::outcome_unknown, "the connection was lost during the commit");
+        }
+    };
+    //! Loses the first commit; then someone cancels the looks.
     class doubtful_database final : public test::forwarding_database {
     public:
         using forwarding_database::forwarding_database;
-        using forwarding_database::write;
 
-        void write(const storage::access& about, const std::function<void(storage::tables&)>& body,
-                   const undone_callback& undone) override
+        std::unique_ptr<tables::transaction> begin_write(tables::agent_ids agents) override
         {
             ++writes;
             if (writes == 2 || writes == 3)
                 throw error(errc::busy, "cancelled");
-            forwarding_database::write(about, body, undone);
-            if (writes > 1)
-                return;
-            undone(false);
-            throw error(errc::outcome_unknown, "the connection was lost during the commit");
+            auto begun = forwarding_database::begin_write(agents);
+            return writes > 1 ? std::move(begun) : std::make_unique<doubtful_tables>(std::move(begun));
         }
+        bool loses_commits() const noexcept override { return true; }
         int writes = 0;
     };
     const test::temporary_folder folder;

@@ -2,7 +2,7 @@
 #include "../../bench/histories.hpp"
 #include "catch.hpp"
 #include "sqlite_probe.hpp"
-#include "storage/quick_checksum.hpp"
+#include "tables/quick_checksum.hpp"
 #include "temporary_folder.hpp"
 
 #include <waymark/sqlite_store.hpp>
@@ -307,11 +307,11 @@ TEST_CASE("rows without a checksum, which older files have, are read and checked
 
 TEST_CASE("the quick checksum is XXH64")
 {
-    CHECK(storage::quick_checksum("") == 0xEF46DB3751D8E999);
-    CHECK(storage::quick_checksum("a") == 0xD24EC4F1A98C6E5B);
-    CHECK(storage::quick_checksum("abc") == 0x44BC2CF5AD770999);
-    CHECK(storage::quick_checksum("Nobody inspects the spammish repetition") == 0xFBCEA83C8A378BF1);
-    CHECK(storage::quick_checksum("xxhash", 20141025) == 0xB559B98D844E0635);
+    CHECK(tables::quick_checksum("") == 0xEF46DB3751D8E999);
+    CHECK(tables::quick_checksum("a") == 0xD24EC4F1A98C6E5B);
+    CHECK(tables::quick_checksum("abc") == 0x44BC2CF5AD770999);
+    CHECK(tables::quick_checksum("Nobody inspects the spammish repetition") == 0xFBCEA83C8A378BF1);
+    CHECK(tables::quick_checksum("xxhash", 20141025) == 0xB559B98D844E0635);
 }
 
 TEST_CASE("saving a damaged checkpoint again under its key repairs it")

@@ -29,7 +29,8 @@ row_counts counted;
 
 class counting_tables final : public test::forwarding_tables {
 public:
-    explicit counting_tables(storage::tables& inner) noexcept : forwarding_tables(inner)
+    explicit counting_tables(std::unique_ptr<tables::transaction> inner) noexcept
+        : forwarding_tables(std::move(inner))
     {
         ++counted.transactions;
     }
@@ -39,55 +40,55 @@ public:
         counted.bytes_at_once = std::max(counted.bytes_at_once, bytes_);
     }
 
-    std::optional<storage::checkpoint_row> find_checkpoint(std::int64_t agent, std::string_view scope,
-                                                           std::string_view id) override
+    std::optional<tables::checkpoint_row> find_checkpoint(std::int64_t agent, std::string_view scope,
+                                                          std::string_view id) override
     {
         ++counted.checkpoints;
         return forwarding_tables::find_checkpoint(agent, scope, id);
     }
-    std::optional<storage::checkpoint_row> checkpoint_at(std::int64_t agent, std::int64_t sequence) override
+    std::optional<tables::checkpoint_row> checkpoint_at(std::int64_t agent, std::int64_t sequence) override
     {
         ++counted.checkpoints;
         return forwarding_tables::checkpoint_at(agent, sequence);
     }
-    void scan_checkpoints(std::int64_t agent, const storage::scan_range& range,
-                          const storage::visitor<storage::checkpoint_row>& visit) override
+    void scan_checkpoints(std::int64_t agent, const tables::scan_range& range,
+                          const tables::visitor<tables::checkpoint_row>& visit) override
     {
-        forwarding_tables::scan_checkpoints(agent, range, [&](storage::checkpoint_row&& row) {
+        forwarding_tables::scan_checkpoints(agent, range, [&](tables::checkpoint_row&& row) {
             ++counted.checkpoints;
             return visit(std::move(row));
         });
     }
     void
-    read_messages(std::int64_t agent, std::span<const storage::extent> ranges,
-                  const std::function<void(std::size_t range, storage::message_row&& row)>& visit) override
+    read_messages(std::int64_t agent, std::span<const tables::extent> ranges,
+                  const std::function<void(std::size_t range, tables::message_row&& row)>& visit) override
     {
-        forwarding_tables::read_messages(agent, ranges, [&](std::size_t range, storage::message_row&& row) {
+        forwarding_tables::read_messages(agent, ranges, [&](std::size_t range, tables::message_row&& row) {
             ++counted.messages;
             counted.message_bytes += row.body.size();
             visit(range, std::move(row));
         });
     }
-    std::optional<storage::step_row> find_step(std::int64_t agent, std::string_view scope,
-                                               std::string_view key) override
+    std::optional<tables::step_row> find_step(std::int64_t agent, std::string_view scope,
+                                              std::string_view key) override
     {
         ++counted.steps;
         return forwarding_tables::find_step(agent, scope, key);
     }
     void scan_steps(std::int64_t agent, const std::optional<std::string>& scope,
-                    const storage::visitor<storage::step_row>& visit) override
+                    const tables::visitor<tables::step_row>& visit) override
     {
-        forwarding_tables::scan_steps(agent, scope, [&](storage::step_row&& row) {
+        forwarding_tables::scan_steps(agent, scope, [&](tables::step_row&& row) {
             ++counted.steps;
             return visit(std::move(row));
         });
     }
-    bool insert_checkpoint(const storage::checkpoint_row& row) override
+    bool insert_checkpoint(const tables::checkpoint_row& row) override
     {
         note(row.body.size());
         return forwarding_tables::insert_checkpoint(row);
     }
-    void insert_messages(const storage::message_row& row) override
+    void insert_messages(const tables::message_row& row) override
     {
         note(row.body.size());
         forwarding_tables::insert_messages(row);

@@ -2,7 +2,7 @@
 //! them.
 #pragma once
 
-#include "storage/tables.hpp"
+#include "tables/database.hpp"
 
 #include <waymark/detail/table_store.hpp>
 
@@ -11,221 +11,221 @@
 
 namespace waymark::test {
 
-class forwarding_tables : public storage::tables {
+class forwarding_tables : public tables::transaction {
 public:
-    explicit forwarding_tables(storage::tables& inner) noexcept : inner_(inner) {}
-
-    std::uint64_t number() const noexcept override { return inner_.number(); }
-    bool follows(std::uint64_t transaction) override { return inner_.follows(transaction); }
-    std::size_t page_bytes() const noexcept override { return inner_.page_bytes(); }
-    bool asks_together() const noexcept override { return inner_.asks_together(); }
-    void expect(std::span<const storage::question> questions) override { inner_.expect(questions); }
-    bool is_usable() const noexcept override { return inner_.is_usable(); }
-
-    std::optional<storage::agent_row> find_agent(std::string_view id) override
+    explicit forwarding_tables(std::unique_ptr<tables::transaction> inner) noexcept : inner_(std::move(inner))
     {
-        return inner_.find_agent(id);
     }
-    std::vector<storage::agent_row> agents_after(std::string_view id, std::size_t limit) override
+
+    void commit() override { inner_->commit(); }
+    std::uint64_t number() const noexcept override { return inner_->number(); }
+    bool follows(std::uint64_t other) override { return inner_->follows(other); }
+    std::size_t page_bytes() const noexcept override { return inner_->page_bytes(); }
+    bool asks_together() const noexcept override { return inner_->asks_together(); }
+    void expect(std::span<const tables::question> questions) override { inner_->expect(questions); }
+    bool is_usable() const noexcept override { return inner_->is_usable(); }
+
+    std::optional<tables::agent_row> find_agent(std::string_view id) override
     {
-        return inner_.agents_after(id, limit);
+        return inner_->find_agent(id);
+    }
+    std::vector<tables::agent_row> agents_after(std::string_view id, std::size_t limit) override
+    {
+        return inner_->agents_after(id, limit);
     }
     std::vector<std::string> agents_with_garbage(std::string_view after, std::size_t limit) override
     {
-        return inner_.agents_with_garbage(after, limit);
+        return inner_->agents_with_garbage(after, limit);
     }
-    std::int64_t add_agent(std::string_view id) override { return inner_.add_agent(id); }
-    void put_agent(const storage::agent_row& row) override { inner_.put_agent(row); }
-    storage::erased_agent erase_agent(const storage::agent_row& row) override
+    std::int64_t add_agent(std::string_view id) override { return inner_->add_agent(id); }
+    void put_agent(const tables::agent_row& row) override { inner_->put_agent(row); }
+    tables::erased_agent erase_agent(const tables::agent_row& row) override
     {
-        return inner_.erase_agent(row);
+        return inner_->erase_agent(row);
     }
-    std::vector<storage::erased_agent> erased_agents(std::size_t limit) override
+    std::vector<tables::erased_agent> erased_agents(std::size_t limit) override
     {
-        return inner_.erased_agents(limit);
+        return inner_->erased_agents(limit);
     }
-    bool remove_rows(const storage::erased_agent& agent, std::size_t about) override
+    bool remove_rows(const tables::erased_agent& agent, std::size_t about) override
     {
-        return inner_.remove_rows(agent, about);
+        return inner_->remove_rows(agent, about);
     }
-    void forget(const storage::erased_agent& agent) override { inner_.forget(agent); }
+    void forget(const tables::erased_agent& agent) override { inner_->forget(agent); }
 
-    std::optional<storage::scope_row> find_scope(std::int64_t agent, std::string_view scope) override
+    std::optional<tables::scope_row> find_scope(std::int64_t agent, std::string_view scope) override
     {
-        return inner_.find_scope(agent, scope);
+        return inner_->find_scope(agent, scope);
     }
-    std::vector<storage::scope_row> scopes_of(std::int64_t agent) override { return inner_.scopes_of(agent); }
-    std::int64_t count_scopes(std::int64_t agent) override { return inner_.count_scopes(agent); }
-    void confirm_absence_of_scope(const storage::agent_row& agent) override
+    std::vector<tables::scope_row> scopes_of(std::int64_t agent) override { return inner_->scopes_of(agent); }
+    std::int64_t count_scopes(std::int64_t agent) override { return inner_->count_scopes(agent); }
+    void confirm_absence_of_scope(const tables::agent_row& agent) override
     {
-        inner_.confirm_absence_of_scope(agent);
+        inner_->confirm_absence_of_scope(agent);
     }
-    void put_scope(const storage::scope_row& row) override { inner_.put_scope(row); }
+    void put_scope(const tables::scope_row& row) override { inner_->put_scope(row); }
     void remove_scope(std::int64_t agent, std::string_view scope) override
     {
-        inner_.remove_scope(agent, scope);
+        inner_->remove_scope(agent, scope);
     }
 
-    std::optional<storage::checkpoint_row> find_checkpoint(std::int64_t agent, std::string_view scope,
-                                                           std::string_view id) override
+    std::optional<tables::checkpoint_row> find_checkpoint(std::int64_t agent, std::string_view scope,
+                                                          std::string_view id) override
     {
-        return inner_.find_checkpoint(agent, scope, id);
+        return inner_->find_checkpoint(agent, scope, id);
     }
     void confirm_absence(std::int64_t agent, std::string_view scope, std::string_view id) override
     {
-        inner_.confirm_absence(agent, scope, id);
+        inner_->confirm_absence(agent, scope, id);
     }
-    std::optional<storage::checkpoint_row> checkpoint_at(std::int64_t agent, std::int64_t sequence) override
+    std::optional<tables::checkpoint_row> checkpoint_at(std::int64_t agent, std::int64_t sequence) override
     {
-        return inner_.checkpoint_at(agent, sequence);
+        return inner_->checkpoint_at(agent, sequence);
     }
-    std::vector<storage::checkpoint_row> checkpoints_of(std::int64_t agent, std::string_view id) override
+    std::vector<tables::checkpoint_row> checkpoints_of(std::int64_t agent, std::string_view id) override
     {
-        return inner_.checkpoints_of(agent, id);
+        return inner_->checkpoints_of(agent, id);
     }
     std::vector<std::string> owners_of(std::string_view id, std::size_t limit) override
     {
-        return inner_.owners_of(id, limit);
+        return inner_->owners_of(id, limit);
     }
-    void scan_checkpoints(std::int64_t agent, const storage::scan_range& range,
-                          const storage::visitor<storage::checkpoint_row>& visit) override
+    void scan_checkpoints(std::int64_t agent, const tables::scan_range& range,
+                          const tables::visitor<tables::checkpoint_row>& visit) override
     {
-        inner_.scan_checkpoints(agent, range, visit);
+        inner_->scan_checkpoints(agent, range, visit);
     }
     std::int64_t count_checkpoints(std::int64_t agent, std::string_view scope) override
     {
-        return inner_.count_checkpoints(agent, scope);
+        return inner_->count_checkpoints(agent, scope);
     }
     std::int64_t newest_sequence(std::int64_t agent, std::string_view scope) override
     {
-        return inner_.newest_sequence(agent, scope);
+        return inner_->newest_sequence(agent, scope);
     }
-    bool insert_checkpoint(const storage::checkpoint_row& row) override
+    bool insert_checkpoint(const tables::checkpoint_row& row) override
     {
-        return inner_.insert_checkpoint(row);
+        return inner_->insert_checkpoint(row);
     }
-    void update_checkpoint(const storage::checkpoint_row& row) override { inner_.update_checkpoint(row); }
+    void update_checkpoint(const tables::checkpoint_row& row) override { inner_->update_checkpoint(row); }
     void remove_checkpoint(std::int64_t agent, std::string_view scope, std::string_view id) override
     {
-        inner_.remove_checkpoint(agent, scope, id);
+        inner_->remove_checkpoint(agent, scope, id);
     }
 
     void
-    read_messages(std::int64_t agent, std::span<const storage::extent> ranges,
-                  const std::function<void(std::size_t range, storage::message_row&& row)>& visit) override
+    read_messages(std::int64_t agent, std::span<const tables::extent> ranges,
+                  const std::function<void(std::size_t range, tables::message_row&& row)>& visit) override
     {
-        inner_.read_messages(agent, ranges, visit);
+        inner_->read_messages(agent, ranges, visit);
     }
-    void message_sizes(std::int64_t agent, std::span<const storage::extent> ranges,
+    void message_sizes(std::int64_t agent, std::span<const tables::extent> ranges,
                        const std::function<void(std::size_t range, message_size row)>& visit) override
     {
-        inner_.message_sizes(agent, ranges, visit);
+        inner_->message_sizes(agent, ranges, visit);
     }
     std::optional<std::int64_t> message_stamp(std::int64_t agent, std::int64_t number) override
     {
-        return inner_.message_stamp(agent, number);
+        return inner_->message_stamp(agent, number);
     }
-    void insert_messages(const storage::message_row& row) override { inner_.insert_messages(row); }
+    void insert_messages(const tables::message_row& row) override { inner_->insert_messages(row); }
     void remove_messages(std::int64_t agent, std::int64_t first) override
     {
-        inner_.remove_messages(agent, first);
+        inner_->remove_messages(agent, first);
     }
 
     std::optional<std::int64_t> find_object(std::int64_t agent, std::string_view hash) override
     {
-        return inner_.find_object(agent, hash);
+        return inner_->find_object(agent, hash);
     }
     void read_objects(std::int64_t agent, std::span<const std::int64_t> numbers,
-                      const storage::visitor<storage::object_row>& visit) override
+                      const tables::visitor<tables::object_row>& visit) override
     {
-        inner_.read_objects(agent, numbers, visit);
+        inner_->read_objects(agent, numbers, visit);
     }
-    void scan_objects(std::int64_t agent, const storage::visitor<storage::object_row>& visit) override
+    void scan_objects(std::int64_t agent, const tables::visitor<tables::object_row>& visit) override
     {
-        inner_.scan_objects(agent, visit);
+        inner_->scan_objects(agent, visit);
     }
-    void object_sizes(std::int64_t agent, const storage::visitor<object_size>& visit) override
+    void object_sizes(std::int64_t agent, const tables::visitor<object_size>& visit) override
     {
-        inner_.object_sizes(agent, visit);
+        inner_->object_sizes(agent, visit);
     }
-    void insert_object(const storage::object_row& row) override { inner_.insert_object(row); }
+    void insert_object(const tables::object_row& row) override { inner_->insert_object(row); }
     void remove_object(std::int64_t agent, std::int64_t number) override
     {
-        inner_.remove_object(agent, number);
+        inner_->remove_object(agent, number);
     }
 
-    std::optional<storage::step_row> find_step(std::int64_t agent, std::string_view scope,
-                                               std::string_view key) override
+    std::optional<tables::step_row> find_step(std::int64_t agent, std::string_view scope,
+                                              std::string_view key) override
     {
-        return inner_.find_step(agent, scope, key);
+        return inner_->find_step(agent, scope, key);
     }
     void scan_steps(std::int64_t agent, const std::optional<std::string>& scope,
-                    const storage::visitor<storage::step_row>& visit) override
+                    const tables::visitor<tables::step_row>& visit) override
     {
-        inner_.scan_steps(agent, scope, visit);
+        inner_->scan_steps(agent, scope, visit);
     }
     void scan_pending_steps(std::int64_t agent, std::string_view scope,
-                            const storage::visitor<storage::step_row>& visit) override
+                            const tables::visitor<tables::step_row>& visit) override
     {
-        inner_.scan_pending_steps(agent, scope, visit);
+        inner_->scan_pending_steps(agent, scope, visit);
     }
     std::int64_t count_steps(std::int64_t agent, std::string_view scope) override
     {
-        return inner_.count_steps(agent, scope);
+        return inner_->count_steps(agent, scope);
     }
-    void put_step(const storage::step_row& row) override { inner_.put_step(row); }
+    void put_step(const tables::step_row& row) override { inner_->put_step(row); }
     bool remove_step(std::int64_t agent, std::string_view scope, std::string_view key) override
     {
-        return inner_.remove_step(agent, scope, key);
+        return inner_->remove_step(agent, scope, key);
     }
     std::int64_t remove_steps_after(std::int64_t agent, std::string_view scope,
                                     std::int64_t sequence) override
     {
-        return inner_.remove_steps_after(agent, scope, sequence);
+        return inner_->remove_steps_after(agent, scope, sequence);
     }
 
-    void copy_content(std::int64_t from, std::int64_t to) override { inner_.copy_content(from, to); }
-    storage::totals count_all() override { return inner_.count_all(); }
-    std::uint64_t estimate_content() override { return inner_.estimate_content(); }
-    std::vector<std::string> check_structure() override { return inner_.check_structure(); }
+    void copy_content(std::int64_t from, std::int64_t to) override { inner_->copy_content(from, to); }
+    tables::totals count_all() override { return inner_->count_all(); }
+    std::uint64_t estimate_content() override { return inner_->estimate_content(); }
+    std::vector<std::string> check_structure() override { return inner_->check_structure(); }
 
 private:
-    storage::tables& inner_;
+    std::unique_ptr<tables::transaction> inner_;
 };
 
-class forwarding_database : public storage::database {
+class forwarding_database : public tables::database {
 public:
-    explicit forwarding_database(std::unique_ptr<storage::database> inner) noexcept : inner_(std::move(inner))
+    explicit forwarding_database(std::unique_ptr<tables::database> inner) noexcept : inner_(std::move(inner))
     {
     }
 
-    using storage::database::read;
-    using storage::database::write;
-    void read(const storage::access& about, const std::function<void(storage::tables&)>& body) override
+    std::unique_ptr<tables::transaction> begin_read(tables::agent_ids agents) override
     {
-        inner_->read(about, [&](storage::tables& tables) { run(tables, body); });
+        return behind(inner_->begin_read(agents));
     }
-    void write(const storage::access& about, const std::function<void(storage::tables&)>& body,
-               const undone_callback& undone) override
+    std::unique_ptr<tables::transaction> begin_write(tables::agent_ids agents) override
     {
-        inner_->write(
-            about, [&](storage::tables& tables) { run(tables, body); }, undone);
+        return behind(inner_->begin_write(agents));
     }
-    bool may_commit_later() const noexcept override { return inner_->may_commit_later(); }
+    std::unique_ptr<tables::retries> make_retries() override { return inner_->make_retries(); }
+    bool loses_commits() const noexcept override { return inner_->loses_commits(); }
     std::size_t largest_value() const noexcept override { return inner_->largest_value(); }
     std::uint64_t shrink() override { return inner_->shrink(); }
     std::uint64_t bytes() override { return inner_->bytes(); }
     std::size_t write_lanes() const noexcept override { return inner_->write_lanes(); }
 
 protected:
-    //! Runs what a transaction does; a database that lies about its rows puts its own tables between.
-    virtual void run(storage::tables& tables, const std::function<void(storage::tables&)>& body)
+    //! A database that lies about its rows puts tables of its own before those that have them.
+    virtual std::unique_ptr<tables::transaction> behind(std::unique_ptr<tables::transaction> begun)
     {
-        body(tables);
+        return begun;
     }
 
 private:
-    std::unique_ptr<storage::database> inner_;
+    std::unique_ptr<tables::database> inner_;
 };
 
 //! A database whose tables are of this class, made of those that they stand before.
@@ -235,17 +235,16 @@ public:
     using forwarding_database::forwarding_database;
 
 protected:
-    void run(storage::tables& tables, const std::function<void(storage::tables&)>& body) override
+    std::unique_ptr<tables::transaction> behind(std::unique_ptr<tables::transaction> begun) override
     {
-        Tables between(tables);
-        body(between);
+        return std::make_unique<Tables>(std::move(begun));
     }
 };
 
 //! A store on any database.
 class store_on_database final : public detail::table_store {
 public:
-    explicit store_on_database(std::unique_ptr<storage::database> database)
+    explicit store_on_database(std::unique_ptr<tables::database> database)
         : table_store(std::move(database), limits())
     {
     }

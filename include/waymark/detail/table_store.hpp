@@ -8,7 +8,7 @@
 
 namespace waymark {
 
-namespace storage {
+namespace tables {
 class database;
 }
 
@@ -51,7 +51,7 @@ public:
     const limits& bounds() const noexcept final;
 
 protected:
-    table_store(std::unique_ptr<storage::database> database, limits bounds);
+    table_store(std::unique_ptr<tables::database> database, limits bounds);
 
 private:
     class impl;

@@ -1,6 +1,6 @@
 #include "checkpoint_folder.hpp"
 
-#include "../../store/conditions.hpp"
+#include "../../store/request_checks.hpp"
 #include "../../values/text.hpp"
 #include "file_names.hpp"
 

@@ -1,7 +1,7 @@
 //! What a file store does to the files of its folder. Callers hold the folder's lock.
 #pragma once
 
-#include "../../store/conditions.hpp"
+#include "../../store/request_checks.hpp"
 #include "locked_folder.hpp"
 
 #include <waymark/store.hpp>

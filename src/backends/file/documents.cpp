@@ -1,6 +1,6 @@
 #include "documents.hpp"
 
-#include "../../storage/digest.hpp"
+#include "../../tables/digest.hpp"
 #include "../../values/json_document.hpp"
 
 #include <waymark/error.hpp>
@@ -52,7 +52,7 @@ void append_pretty(std::string& to, const json::value& value, std::size_t indent
 
 std::string checksum(const json::object& document)
 {
-    return "sha256:" + storage::to_hex(storage::view(storage::sha256(json::serialize(document))));
+    return "sha256:" + tables::to_hex(tables::view(tables::sha256(json::serialize(document))));
 }
 
 std::string seal(json::object document)

@@ -1,6 +1,6 @@
 #include "file_names.hpp"
 
-#include "../../storage/digest.hpp"
+#include "../../tables/digest.hpp"
 
 #include <algorithm>
 #include <array>
@@ -49,7 +49,7 @@ std::string escape(std::string_view id)
             continue;
         }
         name += '%';
-        name += storage::to_hex(id.substr(i, 1));
+        name += tables::to_hex(id.substr(i, 1));
     }
     return name;
 }
@@ -66,7 +66,7 @@ std::string to_name(std::string_view id)
         if (name[shortened_prefix - back] == '%')
             length = shortened_prefix - back;
     name.resize(length);
-    return name + "~" + storage::to_hex(storage::view(storage::sha256(id)));
+    return name + "~" + tables::to_hex(tables::view(tables::sha256(id)));
 }
 
 bool is_shortened(std::string_view name)

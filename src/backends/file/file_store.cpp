@@ -1,4 +1,4 @@
-#include "../../store/conditions.hpp"
+#include "../../store/request_checks.hpp"
 #include "../../values/text.hpp"
 #include "../files.hpp"
 #include "checkpoint_folder.hpp"

@@ -1,6 +1,6 @@
 #include "connection.hpp"
 
-#include "../../storage/digest.hpp"
+#include "../../tables/digest.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -73,7 +73,7 @@ std::string_view remedy_for(const std::string& sqlstate)
 //! or already there, which is an error, and never another one.
 std::string name_for(std::string_view text)
 {
-    return "waymark_" + storage::to_hex(storage::view(storage::sha256(text)).substr(0, 10));
+    return "waymark_" + tables::to_hex(tables::view(tables::sha256(text)).substr(0, 10));
 }
 
 } // namespace
@@ -148,7 +148,7 @@ bool connection::is_in_failed_transaction() const noexcept
 bool connection::roll_back() noexcept
 try {
     added_.clear();
-    if (is_lost_ || PQstatus(connection_) != CONNECTION_OK || !expected_.empty())
+    if (is_lost_ || is_useless_ || PQstatus(connection_) != CONNECTION_OK || !expected_.empty())
         return false;
     settle();
     if (PQtransactionStatus(connection_) != PQTRANS_IDLE)
@@ -161,10 +161,17 @@ try {
 void connection::lose(const std::string& why)
 {
     is_lost_ = true;
-    throw database_error("the connection to PostgreSQL was lost: " + settings_.without_secrets(why));
+    fail(database_error("the connection to PostgreSQL was lost: " + settings_.without_secrets(why)));
 }
 
-void connection::fail(const rows& failed) const
+void connection::fail(database_error failure)
+{
+    is_useless_ = failure.is_connection_useless();
+    failure.is_of_old_connection_ = is_useless_ && was_idle_;
+    throw failure; // NOLINT(cert-err09-cpp,cert-err61-cpp): made by another function
+}
+
+void connection::fail(const rows& failed)
 {
     const auto* result = failed.get();
     const auto* state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
@@ -174,12 +181,12 @@ void connection::fail(const rows& failed) const
         severity != nullptr && (std::strcmp(severity, "FATAL") == 0 || std::strcmp(severity, "PANIC") == 0);
     // Details may hold data of the row and are left out.
     const auto message = trimmed(PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY));
-    throw database_error(
+    fail(database_error(
         code_for(sqlstate),
         "PostgreSQL: " +
             settings_.without_secrets(message.empty() ? trimmed(PQresultErrorMessage(result)) : message) +
             (sqlstate.empty() ? "" : " (SQLSTATE " + sqlstate + ")") + std::string(remedy_for(sqlstate)),
-        sqlstate, is_fatal || PQstatus(connection_) != CONNECTION_OK);
+        sqlstate, is_fatal || PQstatus(connection_) != CONNECTION_OK));
 }
 
 connection::statement& connection::look_up(const char* sql)

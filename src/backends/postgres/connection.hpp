@@ -31,10 +31,15 @@ public:
     bool is_connection_useless() const noexcept;
     //! Whether the same transaction may well succeed in a moment, perhaps on another connection.
     bool is_transient() const noexcept;
+    //! Whether the connection had been idle, and was of no use when it was taken again: a new one may do.
+    bool is_of_old_connection() const noexcept { return is_of_old_connection_; }
 
 private:
+    friend class connection;
+
     std::string sqlstate_;
     bool is_connection_lost_;
+    bool is_of_old_connection_ = false;
 };
 
 //! One connection, for one thread at a time.
@@ -68,6 +73,8 @@ public:
     bool roll_back() noexcept;
     //! Server warnings that came with the last run, by SQLSTATE.
     const std::vector<std::string>& warnings() const noexcept { return warnings_; }
+    //! It is not new any more: its server may have gone while nobody looked.
+    void set_idle() noexcept { was_idle_ = true; }
     std::string parameter(const char* name) const;
     const std::string& schema() const noexcept { return settings_.schema(); }
 
@@ -91,7 +98,8 @@ private:
     void wait(short events, std::chrono::steady_clock::time_point& deadline);
     void settle();
     [[noreturn]] void lose(const std::string& why);
-    [[noreturn]] void fail(const rows& failed) const;
+    [[noreturn]] void fail(const rows& failed);
+    [[noreturn]] void fail(database_error failure);
 
     const connection_settings& settings_;
     std::chrono::milliseconds answer_timeout_ = settings_.answer_timeout();
@@ -107,6 +115,8 @@ private:
     const statement* last_parsed_ = nullptr;
     std::vector<std::string> warnings_;
     bool is_lost_ = false;
+    bool is_useless_ = false;
+    bool was_idle_ = false;
 };
 
 } // namespace waymark::postgres

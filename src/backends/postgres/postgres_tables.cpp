@@ -10,7 +10,7 @@
 
 namespace waymark::postgres {
 
-using namespace storage;
+using namespace tables;
 
 namespace {
 
@@ -42,6 +42,8 @@ void postgres_tables::remember(const std::optional<agent_row>& row, std::string_
 
 std::optional<agent_row> postgres_tables::find_agent(std::string_view id)
 {
+    if (!has_begun_)
+        end_trip(begin_trip()); // which asks for the agents that the transaction is about
     if (const auto known = agents_.find(id); known != agents_.end())
         return known->second;
     remember(first_of(ask(query(AGENT_COLUMNS "WHERE agent_id = $1").add(id)), read_agent), id);
@@ -441,8 +443,8 @@ void postgres_tables::read_ranges(const char* sql, std::int64_t agent, std::span
                                   const range_visitor& visit)
 {
     constexpr std::size_t ranges_per_trip = 64;
-    if (const auto writes = begin_trip(); !writes.empty())
-        end_trip(writes);
+    if (const auto begun = begin_trip(); !begun.is_empty())
+        end_trip(begun);
     for (std::size_t begin = 0; begin < ranges.size(); begin += ranges_per_trip) {
         const auto some = ranges.subspan(begin, std::min(ranges_per_trip, ranges.size() - begin));
         const auto ask_for = [&](std::int64_t first, const extent& range) {

@@ -8,7 +8,7 @@
 
 namespace waymark::postgres {
 
-using namespace storage;
+using namespace tables;
 
 namespace {
 
@@ -57,31 +57,27 @@ void add_begin(connection& db, const char* begin, const transaction_settings& se
             .add(std::string_view(settings.plan_cache_mode)));
 }
 
-postgres_tables::postgres_tables(connection& db, mode purpose, const transaction_settings& settings,
-                                 const access& about)
-    : db_(db), purpose_(purpose), statement_timeout_(settings.statement_timeout)
+postgres_tables::postgres_tables(borrowed_connection db, mode purpose, const transaction_settings& settings,
+                                 agent_ids agents)
+    : borrowed_(std::move(db)),
+      purpose_(purpose),
+      settings_(settings),
+      agents_of_beginning_(agents.begin(), agents.end())
 {
-    add_begin(db_,
-              purpose == mode::write ? "BEGIN ISOLATION LEVEL READ COMMITTED"
-                                     : "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
-              settings);
-    const std::set<std::string> agents(about.agents.begin(), about.agents.end()); // in order: no deadlocks
-    for (const auto& id : agents)
-        db_.add(query(purpose == mode::write ? AGENT_COLUMNS "WHERE agent_id = $1 FOR UPDATE"
-                                             : AGENT_COLUMNS "WHERE agent_id = $1")
-                    .add(id));
-    std::vector<const question*> questions;
-    for (const auto& next : about.questions)
-        questions.push_back(&next);
-    add_questions(questions);
-    auto results = db_.run();
-    std::size_t at = 2;
-    for (const auto& id : agents)
-        remember(first_of(results.at(at++), read_agent), id);
-    answer(questions, results, at);
 }
 
 void postgres_tables::commit()
+{
+    if (purpose_ == mode::write) {
+        commit_writes();
+    } else if (has_begun_) {
+        db_.add(query("COMMIT"));
+        db_.send(); // nothing depends on it
+    }
+    borrowed_.give_back();
+}
+
+void postgres_tables::commit_writes()
 {
     // Rows that have to be there are looked at while everything can still be undone.
     if (std::any_of(pending_.begin(), pending_.end(),
@@ -89,7 +85,6 @@ void postgres_tables::commit()
         end_trip(begin_trip());
     begin_trip();
     db_.add(query("COMMIT"));
-    is_committing_ = true;
     try {
         const auto results = db_.run();
         // A wait for the synchronous standby that was cancelled looks like success, but for a warning: what
@@ -98,28 +93,47 @@ void postgres_tables::commit()
             if (warning == "01000" || warning == "57P01")
                 throw error(errc::outcome_unknown, "PostgreSQL has committed and warned that the standby may "
                                                    "not have it");
-        if (results.back().tag() != "COMMIT") {
-            is_committing_ = false;
+        if (results.back().tag() != "COMMIT")
             throw error(errc::io, "PostgreSQL has undone the transaction after an earlier error");
-        }
     } catch (const database_error& failure) {
         if (failure.is_connection_lost() || failure.code() == errc::outcome_unknown)
             throw error(errc::outcome_unknown, failure.details().message());
-        is_committing_ = false;
         throw;
     }
 }
 
 rows postgres_tables::ask(query next)
 {
-    const auto writes = begin_trip();
+    const auto begun = begin_trip();
     db_.add(std::move(next));
-    return std::move(end_trip(writes).front());
+    return std::move(end_trip(begun).front());
 }
 
-//! Adds what was written, and more time if that is large. Returns for each statement the checkpoint that it
-//! must change, if there is one.
-std::vector<std::string> postgres_tables::begin_trip()
+postgres_tables::trip postgres_tables::begin_trip()
+{
+    trip result;
+    result.begins_transaction = !has_begun_;
+    if (!has_begun_)
+        add_beginning();
+    add_writes(result);
+    return result;
+}
+
+void postgres_tables::add_beginning()
+{
+    add_begin(db_,
+              purpose_ == mode::write ? "BEGIN ISOLATION LEVEL READ COMMITTED"
+                                      : "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+              settings_);
+    for (const auto& id : agents_of_beginning_)
+        db_.add(query(purpose_ == mode::write ? AGENT_COLUMNS "WHERE agent_id = $1 FOR UPDATE"
+                                              : AGENT_COLUMNS "WHERE agent_id = $1")
+                    .add(id));
+    has_begun_ = true;
+}
+
+//! What was written, and more time if that is large.
+void postgres_tables::add_writes(trip& to)
 {
     // Statements of one kind behind each other are parsed once.
     auto sent = std::exchange(pending_, {});
@@ -134,31 +148,36 @@ std::vector<std::string> postgres_tables::begin_trip()
     auto largest = largest_content_;
     for (const auto& next : sent)
         largest = std::max(largest, static_cast<std::int64_t>(next.sent.bytes()));
-    std::vector<std::string> must_change;
     if (largest > ordinary_bytes && largest > allowed_for_) {
         allowed_for_ = largest;
-        const auto timeout = statement_timeout_ + std::chrono::seconds(largest / least_bytes_per_second);
+        const auto timeout =
+            settings_.statement_timeout + std::chrono::seconds(largest / least_bytes_per_second);
         db_.add(query("SELECT pg_catalog.set_config('statement_timeout', $1, true)")
                     .add(std::to_string(timeout.count())));
         db_.set_answer_timeout(timeout);
-        must_change.emplace_back();
+        to.must_change.emplace_back();
     }
     for (auto& next : sent) {
         db_.add(std::move(next.sent));
-        must_change.push_back(std::move(next.must_change));
+        to.must_change.push_back(std::move(next.must_change));
     }
-    return must_change;
 }
 
 //! Returns the answers to what was added since.
-std::vector<rows> postgres_tables::end_trip(const std::vector<std::string>& must_change)
+std::vector<rows> postgres_tables::end_trip(const trip& begun)
 {
     auto results = db_.run();
-    for (std::size_t i = 0; i < must_change.size(); ++i)
-        if (!must_change[i].empty() && results.at(i).changes() != 1)
+    std::size_t at = 0;
+    if (begun.begins_transaction) {
+        at = 2; // BEGIN and the settings
+        for (const auto& id : agents_of_beginning_)
+            remember(first_of(results.at(at++), read_agent), id);
+    }
+    for (const auto& checkpoint : begun.must_change)
+        if (const auto& written = results.at(at++); !checkpoint.empty() && written.changes() != 1)
             throw error(errc::corrupt,
-                        "the row of checkpoint " + detail::quoted(must_change[i]) + " cannot be found again");
-    results.erase(results.begin(), results.begin() + static_cast<std::ptrdiff_t>(must_change.size()));
+                        "the row of checkpoint " + detail::quoted(checkpoint) + " cannot be found again");
+    results.erase(results.begin(), results.begin() + static_cast<std::ptrdiff_t>(at));
     return results;
 }
 
@@ -262,9 +281,9 @@ void postgres_tables::add_questions(std::vector<const question*>& questions)
     }
 }
 
-void postgres_tables::answer(std::span<const question* const> questions, std::vector<rows>& results,
-                             std::size_t first)
+void postgres_tables::answer(std::span<const question* const> questions, std::vector<rows>& results)
 {
+    std::size_t first = 0;
     for (const auto* next : questions) {
         const auto& found = results.at(first++);
         const auto known = agents_.find(next->agent_id);
@@ -336,12 +355,12 @@ void postgres_tables::expect(std::span<const question> wanted)
     std::vector<const question*> questions;
     for (const auto& next : wanted)
         questions.push_back(&next);
-    const auto writes = begin_trip();
+    const auto begun = begin_trip();
     add_questions(questions);
-    if (questions.empty() && writes.empty())
+    if (questions.empty() && begun.is_empty())
         return;
-    auto results = end_trip(writes);
-    answer(questions, results, 0);
+    auto results = end_trip(begun);
+    answer(questions, results);
 }
 
 } // namespace waymark::postgres

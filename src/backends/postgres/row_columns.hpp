@@ -1,7 +1,7 @@
 //! The columns of each table in SQL, and the rows that come back.
 #pragma once
 
-#include "../../storage/tables.hpp"
+#include "../../tables/database.hpp"
 #include "connection.hpp"
 
 #include <optional>
@@ -9,9 +9,9 @@
 
 namespace waymark::postgres {
 
-inline storage::agent_row read_agent(const rows& found, int at)
+inline tables::agent_row read_agent(const rows& found, int at)
 {
-    storage::agent_row row;
+    tables::agent_row row;
     row.id = found.text(at, 0);
     row.number = found.number(at, 1);
     row.last_sequence = found.number(at, 2);
@@ -26,9 +26,9 @@ inline storage::agent_row read_agent(const rows& found, int at)
     return row;
 }
 
-inline storage::scope_row read_scope(const rows& found, int at)
+inline tables::scope_row read_scope(const rows& found, int at)
 {
-    storage::scope_row row;
+    tables::scope_row row;
     row.agent = found.number(at, 0);
     row.scope = found.text(at, 1);
     row.checkpoints = found.number(at, 2);
@@ -38,9 +38,9 @@ inline storage::scope_row read_scope(const rows& found, int at)
     return row;
 }
 
-inline storage::checkpoint_row read_checkpoint(const rows& found, int at)
+inline tables::checkpoint_row read_checkpoint(const rows& found, int at)
 {
-    storage::checkpoint_row row;
+    tables::checkpoint_row row;
     row.agent = found.number(at, 0);
     row.sequence = found.number(at, 1);
     row.scope = found.text(at, 2);
@@ -60,9 +60,9 @@ inline storage::checkpoint_row read_checkpoint(const rows& found, int at)
     return row;
 }
 
-inline storage::step_row read_step(const rows& found, int at)
+inline tables::step_row read_step(const rows& found, int at)
 {
-    storage::step_row row;
+    tables::step_row row;
     row.agent = found.number(at, 0);
     row.scope = found.text(at, 1);
     row.key = found.text(at, 2);
@@ -75,7 +75,7 @@ inline storage::step_row read_step(const rows& found, int at)
     return row;
 }
 
-inline storage::object_row read_object(const rows& found, int at)
+inline tables::object_row read_object(const rows& found, int at)
 {
     return {found.number(at, 0), found.number(at, 1), found.text(at, 2), found.text(at, 3)};
 }
@@ -124,7 +124,7 @@ inline std::string read_text(const rows& found, int at)
 
 inline std::optional<std::int64_t> read_stamp(const rows& found, std::int64_t number)
 {
-    if (found.size() == 0 || storage::extent{found.number(0, 0), found.number(0, 1)}.end() <= number)
+    if (found.size() == 0 || tables::extent{found.number(0, 0), found.number(0, 1)}.end() <= number)
         return std::nullopt;
     return found.number(0, 2);
 }
@@ -142,7 +142,7 @@ inline constexpr const char* sizes_in_range = "SELECT first, count, bytes " ROWS
 
 //! How many rows of messages are read at a time. A conversation is held in memory anyway; all messages of an
 //! agent are not.
-constexpr std::int64_t page_of(const storage::extent& range)
+constexpr std::int64_t page_of(const tables::extent& range)
 {
     constexpr std::int64_t longest_conversation = 1 << 30;
     return range.count < longest_conversation ? 2'048 : 64;

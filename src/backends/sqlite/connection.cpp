@@ -206,19 +206,19 @@ bool connection::in_transaction() const noexcept
     return sqlite3_get_autocommit(db_) == 0;
 }
 
-// transaction
+// sql_transaction
 
-transaction::transaction(connection& db, const char* begin) : db_(db)
+sql_transaction::sql_transaction(connection& db, const char* begin) : db_(db)
 {
     db_.use(begin).run();
 }
 
-void transaction::commit()
+void sql_transaction::commit()
 {
     db_.use("COMMIT").run();
 }
 
-transaction::~transaction()
+sql_transaction::~sql_transaction()
 {
     if (!db_.in_transaction())
         return;

@@ -90,12 +90,12 @@ private:
 };
 
 //! Undoes the transaction unless it was committed; never throws.
-class transaction {
+class sql_transaction {
 public:
-    transaction(connection& db, const char* begin);
-    transaction(const transaction&) = delete;
-    transaction& operator=(const transaction&) = delete;
-    ~transaction();
+    sql_transaction(connection& db, const char* begin);
+    sql_transaction(const sql_transaction&) = delete;
+    sql_transaction& operator=(const sql_transaction&) = delete;
+    ~sql_transaction();
 
     void commit();
 

@@ -163,7 +163,7 @@ void require_ours(connection& db, const std::string& path, const identity& found
 
 void migrate(connection& db, const std::string& path)
 {
-    transaction work(db, "BEGIN IMMEDIATE");
+    sql_transaction work(db, "BEGIN IMMEDIATE");
     const auto found = identify(db, path); // another process may have been faster
     if (!found.is_new())
         require_ours(db, path, found);
@@ -216,7 +216,7 @@ void prepare_schema(connection& db, const std::string& path, const sqlite_option
     until_free(options, [&] {
         identity found;
         {
-            transaction view(db, "BEGIN");
+            sql_transaction view(db, "BEGIN");
             found = identify(db, path);
             if (!found.is_new())
                 require_ours(db, path, found);

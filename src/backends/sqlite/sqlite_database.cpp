@@ -114,7 +114,7 @@ void sqlite_database::settle_log()
 {
     if (options_.durability() != durability::full || files::size_of(log_path_) == 0)
         return;
-    const transaction alone(*writer_, "BEGIN IMMEDIATE"); // nobody adds to the log or begins it anew
+    const sql_transaction alone(*writer_, "BEGIN IMMEDIATE"); // nobody adds to the log or begins it anew
     files::write_again(log_path_);
 }
 
@@ -130,6 +130,16 @@ void sqlite_database::require_usable()
 {
     if (!poisoned_ && !is_same_file())
         poison_as_moved();
+    require_sound();
+}
+
+void sqlite_database::require_its_files()
+{
+    require_usable();
+    if (has_its_log())
+        return;
+    poison(detail::quoted(log_path_) +
+           " was deleted or replaced while the store was open, and with it what had not been written back");
     require_sound();
 }
 
@@ -177,65 +187,80 @@ void sqlite_database::poison(const std::string& why) noexcept
     }
 }
 
-void sqlite_database::read(const storage::access& /*about*/,
-                           const std::function<void(storage::tables&)>& body)
+//! On a connection of its own; in memory, on the only one, and alone.
+class sqlite_database::read_transaction final : public sqlite_tables {
+public:
+    read_transaction(sqlite_database& owner, std::unique_ptr<connection> reader)
+        : sqlite_tables(reader ? *reader : *owner.writer_, owner.page_bytes_, owner.agents_are_sound_),
+          owner_(owner),
+          alone_(owner.writer_mutex_, std::defer_lock),
+          reader_(std::move(reader))
+    {
+        if (!reader_)
+            alone_.lock();
+        view_.emplace(db(), "BEGIN");
+    }
+
+    void commit() override
+    {
+        view_->commit();
+        view_.reset();
+        if (reader_)
+            owner_.give_back(std::move(reader_)); // one that failed is not used again
+    }
+
+private:
+    sqlite_database& owner_;
+    std::unique_lock<std::mutex> alone_;
+    std::unique_ptr<connection> reader_;
+    std::optional<sql_transaction> view_;
+};
+
+class sqlite_database::write_transaction final : public sqlite_tables {
+public:
+    explicit write_transaction(sqlite_database& owner)
+        : sqlite_tables(*owner.writer_, owner.page_bytes_, owner.agents_are_sound_),
+          owner_(owner),
+          alone_(owner.writer_mutex_)
+    {
+        owner_.require_sound();
+        work_.emplace(db(), "BEGIN IMMEDIATE");
+        owner_.require_its_files(); // now: they may have been replaced while this waited for others
+        const auto version = db().number("PRAGMA data_version");
+        if (std::exchange(owner_.seen_version_, version) != version)
+            owner_.last_committed_ = 0; // someone else has written since, whatever becomes of this
+        set_number(++owner_.last_transaction_, owner_.last_committed_);
+    }
+
+    void commit() override
+    {
+        if (!db().in_transaction())
+            throw error(errc::io, "SQLite has undone the transaction after an earlier error");
+        owner_.commit(*work_);
+        owner_.last_committed_ = owner_.last_transaction_;
+        owner_.after_commit();
+    }
+
+private:
+    sqlite_database& owner_;
+    std::lock_guard<std::mutex> alone_;
+    std::optional<sql_transaction> work_;
+};
+
+std::unique_ptr<tables::transaction> sqlite_database::begin_read(tables::agent_ids /*agents*/)
 {
     require_usable();
-    if (is_in_memory()) {
-        const std::lock_guard lock(writer_mutex_);
-        transaction view(*writer_, "BEGIN");
-        sqlite_tables tables(*writer_, page_bytes_, agents_are_sound_);
-        body(tables);
-        return view.commit();
-    }
-    auto reader = take_reader();
-    {
-        transaction view(*reader, "BEGIN");
-        sqlite_tables tables(*reader, page_bytes_, agents_are_sound_);
-        body(tables);
-        view.commit();
-    }
-    give_back(std::move(reader)); // one that failed is not used again
+    return std::make_unique<read_transaction>(*this, is_in_memory() ? nullptr : take_reader());
 }
 
-void sqlite_database::write(const storage::access& /*about*/,
-                            const std::function<void(storage::tables&)>& body, const undone_callback& undone)
+std::unique_ptr<tables::transaction> sqlite_database::begin_write(tables::agent_ids /*agents*/)
 {
-    const std::lock_guard lock(writer_mutex_);
-    require_sound();
-    try {
-        transaction work(*writer_, "BEGIN IMMEDIATE");
-        require_usable(); // now: the file may have been replaced while this waited for others
-        if (!has_its_log()) {
-            poison(detail::quoted(log_path_) +
-                   " was deleted or replaced while the store was open, and with it what "
-                   "had not been written back");
-            require_sound();
-        }
-        const auto version = writer_->number("PRAGMA data_version");
-        if (std::exchange(seen_version_, version) != version)
-            last_committed_ = 0; // someone else has written since, whatever becomes of this transaction
-        sqlite_tables tables(*writer_, page_bytes_, agents_are_sound_, ++last_transaction_, last_committed_);
-        body(tables);
-        if (!writer_->in_transaction())
-            throw error(errc::io, "SQLite has undone the transaction after an earlier error");
-        commit(work);
-        last_committed_ = last_transaction_;
-    } catch (const error& failure) {
-        if (undone)
-            undone(failure.code() != errc::outcome_unknown);
-        throw;
-    } catch (...) {
-        if (undone)
-            undone(true);
-        throw;
-    }
-    after_commit();
+    return std::make_unique<write_transaction>(*this);
 }
 
 //! Before this, everything that fails is undone. A failure in here leaves in doubt what is on the disk, but
 //! for a full one: SQLite had not written the frame that makes the transaction valid.
-void sqlite_database::commit(transaction& work)
+void sqlite_database::commit(sql_transaction& work)
 {
     try {
         work.commit();

@@ -1,7 +1,7 @@
 //! Connections, transactions and the log of one SQLite file.
 #pragma once
 
-#include "../../storage/tables.hpp"
+#include "../../tables/database.hpp"
 #include "../files.hpp"
 #include "connection.hpp"
 
@@ -19,35 +19,37 @@ namespace waymark::sqlite {
 
 //! One connection writes, guarded by a mutex; each reader has one of its own; a thread runs the log's
 //! checkpoints on a third kind.
-class sqlite_database final : public storage::database {
+class sqlite_database final : public tables::database {
 public:
     //! An empty path is a database in memory: one connection does everything.
     sqlite_database(const std::filesystem::path& path, const sqlite_options& options);
     ~sqlite_database() override;
 
-    using storage::database::read;
-    using storage::database::write;
-    void read(const storage::access& about, const std::function<void(storage::tables&)>& body) override;
-    void write(const storage::access& about, const std::function<void(storage::tables&)>& body,
-               const undone_callback& undone) override;
+    std::unique_ptr<tables::transaction> begin_read(tables::agent_ids agents) override;
+    std::unique_ptr<tables::transaction> begin_write(tables::agent_ids agents) override;
     std::size_t largest_value() const noexcept override { return largest_value_; }
     std::uint64_t shrink() override;
     std::uint64_t bytes() override;
     std::size_t write_lanes() const noexcept override { return 1; }
 
 private:
+    class read_transaction;
+    class write_transaction;
+
     bool is_in_memory() const noexcept { return path_.empty(); }
     //! @throws waymark::error `io` if a failure has put the store out of use.
     void require_sound() const;
     //! Also if the file is not the one that was opened. Costs a system call.
     void require_usable();
+    //! Also if its log is not. Costs another one.
+    void require_its_files();
     bool is_same_file() const noexcept;
     bool has_its_log() const noexcept;
     //! Nothing goes from now on.
     void poison(const std::string& why) noexcept;
     void poison_as_moved() noexcept;
     void settle_log();
-    void commit(transaction& work);
+    void commit(sql_transaction& work);
     void after_commit();
 
     std::unique_ptr<connection> take_reader();

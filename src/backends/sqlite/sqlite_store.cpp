@@ -6,7 +6,7 @@ namespace waymark {
 
 namespace {
 
-std::unique_ptr<storage::database> open_file(const std::filesystem::path& path, const sqlite_options& options)
+std::unique_ptr<tables::database> open_file(const std::filesystem::path& path, const sqlite_options& options)
 {
     if (path.empty())
         throw error(errc::invalid_argument, "the path of a database is empty; name a file");
@@ -20,7 +20,7 @@ sqlite_store::sqlite_store(const std::filesystem::path& path, const sqlite_optio
 {
 }
 
-sqlite_store::sqlite_store(std::unique_ptr<storage::database> database, const waymark::limits& bounds)
+sqlite_store::sqlite_store(std::unique_ptr<tables::database> database, const waymark::limits& bounds)
     : table_store(std::move(database), bounds)
 {
 }

@@ -1,5 +1,6 @@
 #include "sqlite_tables.hpp"
 
+#include "../../tables/checksums.hpp"
 #include "../../values/text.hpp"
 
 #include <algorithm>
@@ -8,7 +9,7 @@
 
 namespace waymark::sqlite {
 
-using namespace storage;
+using namespace tables;
 
 namespace {
 

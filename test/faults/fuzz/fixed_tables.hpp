@@ -1,54 +1,57 @@
 //! Tables with one agent and whatever rows are put into them: what a decoder sees of a damaged database.
 #pragma once
 
-#include "storage/tables.hpp"
+#include "tables/database.hpp"
+#include "tables/digest.hpp"
 
 #include <map>
+#include <memory>
 #include <stdexcept>
 
 namespace waymark::faults {
 
-class fixed_tables final : public storage::tables {
+class fixed_tables final : public tables::transaction {
 public:
-    storage::agent_row agent;
-    std::vector<storage::scope_row> scopes;
-    std::vector<storage::checkpoint_row> checkpoints;
-    std::vector<storage::message_row> messages; // by number
-    std::map<std::int64_t, storage::object_row> objects;
-    std::vector<storage::step_row> steps;
+    tables::agent_row agent;
+    std::vector<tables::scope_row> scopes;
+    std::vector<tables::checkpoint_row> checkpoints;
+    std::vector<tables::message_row> messages; // by number
+    std::map<std::int64_t, tables::object_row> objects;
+    std::vector<tables::step_row> steps;
 
-    const storage::object_row& add_object(std::string_view body)
+    const tables::object_row& add_object(std::string_view body)
     {
         const auto number = static_cast<std::int64_t>(objects.size()) + 1;
-        const std::string hash(storage::view(storage::sha256(body)));
+        const std::string hash(tables::view(tables::sha256(body)));
         return objects[number] = {agent.number, number, hash, std::string(body)};
     }
 
+    void commit() override {}
     std::uint64_t number() const noexcept override { return 0; }
     bool follows(std::uint64_t) override { return false; }
     std::size_t page_bytes() const noexcept override { return 4096; }
 
-    std::vector<storage::agent_row> agents_after(std::string_view id, std::size_t) override
+    std::vector<tables::agent_row> agents_after(std::string_view id, std::size_t) override
     {
-        return id < agent.id ? std::vector{agent} : std::vector<storage::agent_row>();
+        return id < agent.id ? std::vector{agent} : std::vector<tables::agent_row>();
     }
-    std::vector<storage::scope_row> scopes_of(std::int64_t) override { return scopes; }
-    void scan_checkpoints(std::int64_t, const storage::scan_range&,
-                          const storage::visitor<storage::checkpoint_row>& visit) override
+    std::vector<tables::scope_row> scopes_of(std::int64_t) override { return scopes; }
+    void scan_checkpoints(std::int64_t, const tables::scan_range&,
+                          const tables::visitor<tables::checkpoint_row>& visit) override
     {
         for (auto row : checkpoints)
             visit(std::move(row));
     }
 
-    void read_messages(std::int64_t, std::span<const storage::extent> ranges,
-                       const std::function<void(std::size_t, storage::message_row&&)>& visit) override
+    void read_messages(std::int64_t, std::span<const tables::extent> ranges,
+                       const std::function<void(std::size_t, tables::message_row&&)>& visit) override
     {
         for (std::size_t range = 0; range < ranges.size(); ++range)
             for (const auto& row : messages)
                 if (row.first < ranges[range].end() && row.numbers().end() > ranges[range].first)
-                    visit(range, storage::message_row(row));
+                    visit(range, tables::message_row(row));
     }
-    void message_sizes(std::int64_t, std::span<const storage::extent> ranges,
+    void message_sizes(std::int64_t, std::span<const tables::extent> ranges,
                        const std::function<void(std::size_t, message_size)>& visit) override
     {
         for (std::size_t range = 0; range < ranges.size(); ++range)
@@ -58,78 +61,77 @@ public:
     }
 
     void read_objects(std::int64_t, std::span<const std::int64_t> numbers,
-                      const storage::visitor<storage::object_row>& visit) override
+                      const tables::visitor<tables::object_row>& visit) override
     {
         for (const auto wanted : numbers)
             if (const auto found = objects.find(wanted); found != objects.end())
-                visit(storage::object_row(found->second));
+                visit(tables::object_row(found->second));
     }
-    void scan_objects(std::int64_t, const storage::visitor<storage::object_row>& visit) override
+    void scan_objects(std::int64_t, const tables::visitor<tables::object_row>& visit) override
     {
         for (const auto& [number, row] : objects)
-            visit(storage::object_row(row));
+            visit(tables::object_row(row));
     }
-    void object_sizes(std::int64_t, const storage::visitor<object_size>& visit) override
+    void object_sizes(std::int64_t, const tables::visitor<object_size>& visit) override
     {
         for (const auto& [number, row] : objects)
             visit({number, row.bytes()});
     }
 
     void scan_steps(std::int64_t, const std::optional<std::string>&,
-                    const storage::visitor<storage::step_row>& visit) override
+                    const tables::visitor<tables::step_row>& visit) override
     {
         for (auto row : steps)
             visit(std::move(row));
     }
 
-    storage::totals count_all() override { return {1, checkpoints.size(), steps.size()}; }
+    tables::totals count_all() override { return {1, checkpoints.size(), steps.size()}; }
     std::uint64_t estimate_content() override { return messages.size() + objects.size(); }
     std::vector<std::string> check_structure() override { return {}; }
 
     // No decoder writes, or looks for other agents.
 
-    std::optional<storage::agent_row> find_agent(std::string_view) override { fail(); }
+    std::optional<tables::agent_row> find_agent(std::string_view) override { fail(); }
     std::vector<std::string> agents_with_garbage(std::string_view, std::size_t) override { fail(); }
     std::int64_t add_agent(std::string_view) override { fail(); }
-    void put_agent(const storage::agent_row&) override { fail(); }
-    storage::erased_agent erase_agent(const storage::agent_row&) override { fail(); }
-    std::vector<storage::erased_agent> erased_agents(std::size_t) override { fail(); }
-    bool remove_rows(const storage::erased_agent&, std::size_t) override { fail(); }
-    void forget(const storage::erased_agent&) override { fail(); }
-    std::optional<storage::scope_row> find_scope(std::int64_t, std::string_view) override { fail(); }
+    void put_agent(const tables::agent_row&) override { fail(); }
+    tables::erased_agent erase_agent(const tables::agent_row&) override { fail(); }
+    std::vector<tables::erased_agent> erased_agents(std::size_t) override { fail(); }
+    bool remove_rows(const tables::erased_agent&, std::size_t) override { fail(); }
+    void forget(const tables::erased_agent&) override { fail(); }
+    std::optional<tables::scope_row> find_scope(std::int64_t, std::string_view) override { fail(); }
     std::int64_t count_scopes(std::int64_t) override { fail(); }
-    void put_scope(const storage::scope_row&) override { fail(); }
+    void put_scope(const tables::scope_row&) override { fail(); }
     void remove_scope(std::int64_t, std::string_view) override { fail(); }
-    std::optional<storage::checkpoint_row> find_checkpoint(std::int64_t, std::string_view,
-                                                           std::string_view) override
+    std::optional<tables::checkpoint_row> find_checkpoint(std::int64_t, std::string_view,
+                                                          std::string_view) override
     {
         fail();
     }
-    std::optional<storage::checkpoint_row> checkpoint_at(std::int64_t, std::int64_t) override { fail(); }
-    std::vector<storage::checkpoint_row> checkpoints_of(std::int64_t, std::string_view) override { fail(); }
+    std::optional<tables::checkpoint_row> checkpoint_at(std::int64_t, std::int64_t) override { fail(); }
+    std::vector<tables::checkpoint_row> checkpoints_of(std::int64_t, std::string_view) override { fail(); }
     std::vector<std::string> owners_of(std::string_view, std::size_t) override { fail(); }
     std::int64_t count_checkpoints(std::int64_t, std::string_view) override { fail(); }
     std::int64_t newest_sequence(std::int64_t, std::string_view) override { fail(); }
-    bool insert_checkpoint(const storage::checkpoint_row&) override { fail(); }
-    void update_checkpoint(const storage::checkpoint_row&) override { fail(); }
+    bool insert_checkpoint(const tables::checkpoint_row&) override { fail(); }
+    void update_checkpoint(const tables::checkpoint_row&) override { fail(); }
     void remove_checkpoint(std::int64_t, std::string_view, std::string_view) override { fail(); }
-    void insert_messages(const storage::message_row&) override { fail(); }
+    void insert_messages(const tables::message_row&) override { fail(); }
     void remove_messages(std::int64_t, std::int64_t) override { fail(); }
     std::optional<std::int64_t> find_object(std::int64_t, std::string_view) override { fail(); }
-    void insert_object(const storage::object_row&) override { fail(); }
+    void insert_object(const tables::object_row&) override { fail(); }
     void remove_object(std::int64_t, std::int64_t) override { fail(); }
-    std::optional<storage::step_row> find_step(std::int64_t, std::string_view, std::string_view) override
+    std::optional<tables::step_row> find_step(std::int64_t, std::string_view, std::string_view) override
     {
         fail();
     }
-    void scan_pending_steps(std::int64_t, std::string_view,
-                            const storage::visitor<storage::step_row>&) override
+    void scan_pending_steps(std::int64_t, std::string_view, const tables::visitor<tables::step_row>&) override
     {
         fail();
     }
     std::int64_t count_steps(std::int64_t, std::string_view) override { fail(); }
     std::optional<std::int64_t> message_stamp(std::int64_t, std::int64_t) override { fail(); }
-    void put_step(const storage::step_row&) override { fail(); }
+    void put_step(const tables::step_row&) override { fail(); }
     bool remove_step(std::int64_t, std::string_view, std::string_view) override { fail(); }
     std::int64_t remove_steps_after(std::int64_t, std::string_view, std::int64_t) override { fail(); }
     void copy_content(std::int64_t, std::int64_t) override { fail(); }
@@ -139,16 +141,15 @@ private:
 };
 
 //! A database that shows these tables, for what takes one.
-class fixed_database final : public storage::database {
+class fixed_database final : public tables::database {
 public:
     explicit fixed_database(fixed_tables& tables) : tables_(tables) {}
 
-    void read(const storage::access&, const std::function<void(storage::tables&)>& body) override
+    std::unique_ptr<tables::transaction> begin_read(tables::agent_ids) override
     {
-        body(tables_);
+        return std::make_unique<fixed_tables>(tables_);
     }
-    void write(const storage::access&, const std::function<void(storage::tables&)>&,
-               const undone_callback&) override
+    std::unique_ptr<tables::transaction> begin_write(tables::agent_ids) override
     {
         throw std::logic_error("a decoder writes");
     }

@@ -6,15 +6,16 @@
 #include "backends/file/file_names.hpp"
 #include "decoders.hpp"
 #include "fixed_tables.hpp"
-#include "storage/body.hpp"
-#include "storage/checkpoints.hpp"
-#include "storage/reach.hpp"
-#include "storage/steps.hpp"
-#include "storage/verify.hpp"
+#include "tables/body.hpp"
+#include "tables/checkpoints.hpp"
+#include "tables/checksums.hpp"
+#include "tables/content_sizes.hpp"
+#include "tables/steps.hpp"
+#include "tables/verify.hpp"
 
 namespace waymark::faults {
 
-using storage::item_kind;
+using tables::item_kind;
 
 namespace {
 
@@ -35,7 +36,7 @@ std::vector<std::string> split(std::string_view input)
 //! Gives each reference to an object that is there the hash of that object. `list` is a part of `bytes`.
 void mend_references(std::string& bytes, std::string_view list, const fixed_tables& in)
 {
-    storage::byte_reader reader(list);
+    tables::byte_reader reader(list);
     const auto mend = [&] {
         const auto found = in.objects.find(static_cast<std::int64_t>(reader.take_number()));
         const auto place = reader.take(8).data() - bytes.data();
@@ -83,7 +84,7 @@ void add_object(fixed_tables& to, std::string body)
 std::string mended_body(std::string body, const fixed_tables& in)
 {
     accepted({errc::corrupt}, [&] {
-        const storage::body_parts parts(body);
+        const tables::body_parts parts(body);
         mend_references(body, parts.conversation, in);
         mend_references(body, parts.state, in);
         return true;
@@ -92,10 +93,10 @@ std::string mended_body(std::string body, const fixed_tables& in)
 }
 
 //! What the library does with the numbers of messages that it has read.
-void use_extents(const storage::body_references& needed, fixed_tables& in)
+void use_extents(const tables::body_references& needed, fixed_tables& in)
 {
     const auto& messages = needed.messages;
-    storage::number_set numbers;
+    tables::number_set numbers;
     for (const auto& range : messages.all()) {
         numbers.insert(range);
         if (!numbers.intersects(range))
@@ -108,20 +109,20 @@ void use_extents(const storage::body_references& needed, fixed_tables& in)
             messages.common_prefix(front) != count)
             broken_promise("a part of a conversation has another length than was asked for");
     }
-    storage::content_sizes sizes(in, in.agent.number);
+    tables::content_sizes sizes(in, in.agent.number);
     sizes.take(needed);
     if (sizes.take(needed) != 0)
         broken_promise("the same messages were counted twice");
 }
 
-class table_sink final : public storage::object_sink {
+class table_sink final : public tables::object_sink {
 public:
     explicit table_sink(fixed_tables& to) : tables_(to) {}
 
-    storage::object_reference store(std::string_view body) override
+    tables::object_reference store(std::string_view body) override
     {
         const auto& row = tables_.add_object(body);
-        return {row.number, storage::reference_check(row.hash)};
+        return {row.number, tables::reference_check(row.hash)};
     }
 
 private:
@@ -142,12 +143,12 @@ void decode_stored_body(std::string_view input)
         add_object(tables, std::move(piece));
     const auto mended = mended_body(body, tables);
 
-    storage::object_map groups;
+    tables::object_map groups;
     const auto needed = accepted({errc::corrupt}, [&] {
-        return storage::read_references(mended, tables, tables.agent.number, groups);
+        return tables::read_references(mended, tables, tables.agent.number, groups);
     });
     const auto content =
-        accepted({errc::corrupt}, [&] { return storage::read_body(mended, tables, tables.agent.number); });
+        accepted({errc::corrupt}, [&] { return tables::read_body(mended, tables, tables.agent.number); });
     if (needed)
         use_extents(*needed, tables);
     if (!content)
@@ -165,8 +166,8 @@ void decode_stored_body(std::string_view input)
     fixed_tables others;
     others.agent.number = 1;
     table_sink sink(others);
-    const auto written = storage::write_body(content->chat, content->messages, content->state, sink);
-    const auto again = storage::read_body(written, others, others.agent.number);
+    const auto written = tables::write_body(content->chat, content->messages, content->state, sink);
+    const auto again = tables::read_body(written, others, others.agent.number);
     if (!(again.chat == content->chat) || !(again.messages.all() == content->messages.all()) ||
         !(again.state == content->state))
         broken_promise("a body became another one when it was written and read");
@@ -175,10 +176,10 @@ void decode_stored_body(std::string_view input)
 namespace {
 
 //! A row of messages. The first byte says how much of it is as it should be.
-storage::message_row read_message_row(std::string_view piece, std::int64_t agent, std::int64_t next)
+tables::message_row read_message_row(std::string_view piece, std::int64_t agent, std::int64_t next)
 {
-    storage::message_row row{agent, next, {}, {}};
-    storage::byte_reader reader(piece);
+    tables::message_row row{agent, next, {}, {}};
+    tables::byte_reader reader(piece);
     const auto kind = reader.take(1)[0];
     piece.remove_prefix(1);
     if (kind == 'd') { // any digests
@@ -189,35 +190,35 @@ storage::message_row read_message_row(std::string_view piece, std::int64_t agent
     if (kind == 'n') { // any number
         row.first = static_cast<std::int64_t>(reader.take_number());
         std::string number;
-        storage::append_number(number, static_cast<std::uint64_t>(row.first));
+        tables::append_number(number, static_cast<std::uint64_t>(row.first));
         piece.remove_prefix(std::min(number.size(), piece.size()));
     }
     row.body = piece;
     for (std::string_view left = row.body;;) {
         const auto end = left.find('\n');
-        row.digests += storage::view(storage::sha256(left.substr(0, end)));
+        row.digests += tables::view(tables::sha256(left.substr(0, end)));
         if (end == std::string_view::npos)
             break;
         left.remove_prefix(end + 1);
     }
     if (kind != 'u') // one from before there were checksums
-        storage::seal(row);
+        tables::seal(row);
     return row;
 }
 
 //! The hash of the conversation that a body refers to, if all of it is there.
-std::string chain_of(const storage::extent_list& messages, const fixed_tables& in)
+std::string chain_of(const tables::extent_list& messages, const fixed_tables& in)
 {
-    storage::digest chain{};
+    tables::digest chain{};
     for (const auto& range : messages.all())
         for (const auto& row : in.messages)
             for (auto number = std::max(row.first, range.first);
                  number < std::min(row.numbers().end(), range.end()); ++number) {
-                storage::digest value;
+                tables::digest value;
                 std::copy_n(row.digest_at(number - row.first).begin(), value.size(), value.begin());
-                chain = storage::chain(chain, value);
+                chain = tables::chain(chain, value);
             }
-    return std::string(storage::view(chain));
+    return std::string(tables::view(chain));
 }
 
 } // namespace
@@ -232,7 +233,7 @@ void decode_stored_rows(std::string_view input)
     tables.agent.number = 1;
     tables.agent.id = "a";
     tables.agent.scopes = 1;
-    storage::seal(tables.agent);
+    tables::seal(tables.agent);
     std::int64_t next = 1;
     for (std::size_t i = 3; i < pieces.size(); ++i) {
         if (pieces[i].empty())
@@ -250,37 +251,37 @@ void decode_stored_rows(std::string_view input)
     std::sort(tables.messages.begin(), tables.messages.end(),
               [](const auto& a, const auto& b) { return a.first < b.first; });
 
-    storage::checkpoint_row row;
+    tables::checkpoint_row row;
     row.agent = 1;
     row.sequence = 1;
     row.id = "c";
     row.metadata = pieces[0];
     row.body = mended_body(pieces[1], tables);
     accepted({errc::corrupt}, [&] {
-        storage::object_map groups;
-        const auto needed = storage::read_references(row.body, tables, 1, groups);
+        tables::object_map groups;
+        const auto needed = tables::read_references(row.body, tables, 1, groups);
         row.messages = needed.messages.size();
         row.chain = chain_of(needed.messages, tables);
         return true;
     });
-    tables.checkpoints.push_back(storage::seal(row));
-    storage::step_row step;
+    tables.checkpoints.push_back(tables::seal(row));
+    tables::step_row step;
     step.agent = 1;
     step.key = "k";
     step.result = pieces[2];
-    tables.steps.push_back(storage::seal(step));
-    tables.scopes.push_back(storage::seal(storage::scope_row{1, "", 1, 1, 1, {}}));
+    tables.steps.push_back(tables::seal(step));
+    tables.scopes.push_back(tables::seal(tables::scope_row{1, "", 1, 1, 1, {}}));
 
-    storage::read_header(row, tables.agent); // says what is damaged, and throws nothing
-    accepted({errc::corrupt}, [&] { return storage::read_step(step, tables.agent); });
-    storage::last_read last;
-    const auto loaded = accepted(
-        {errc::corrupt}, [&] { return storage::load_checkpoint(row, tables.agent, 1, tables, last); });
+    tables::read_header(row, tables.agent); // says what is damaged, and throws nothing
+    accepted({errc::corrupt}, [&] { return tables::read_step(step, tables.agent); });
+    tables::last_read last;
+    const auto loaded = accepted({errc::corrupt},
+                                 [&] { return tables::load_checkpoint(row, tables.agent, 1, tables, last); });
     // With what the first one has left behind.
-    if (loaded && !(storage::load_checkpoint(row, tables.agent, 1, tables, last) == *loaded))
+    if (loaded && !(tables::load_checkpoint(row, tables.agent, 1, tables, last) == *loaded))
         broken_promise("the same checkpoint is loaded in two ways");
     fixed_database database(tables);
-    storage::verify(database, {});
+    tables::verify(database, {});
 }
 
 namespace {

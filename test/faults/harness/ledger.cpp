@@ -1,6 +1,6 @@
 #include "ledger.hpp"
 
-#include "storage/quick_checksum.hpp"
+#include "tables/quick_checksum.hpp"
 
 #include <boost/json/serialize.hpp>
 
@@ -58,12 +58,12 @@ ledger_entry ledger_entry::only_tried() const
 
 std::uint64_t content_of(const checkpoint& value)
 {
-    return storage::quick_checksum(checkpoint(value).with_sequence(0).to_bytes(), 0);
+    return tables::quick_checksum(checkpoint(value).with_sequence(0).to_bytes(), 0);
 }
 
 std::uint64_t content_of(const step& value)
 {
-    return storage::quick_checksum(boost::json::serialize(boost::json::value_from(value)), 0);
+    return tables::quick_checksum(boost::json::serialize(boost::json::value_from(value)), 0);
 }
 
 void ledger::add(const ledger_entry& entry)

@@ -35,23 +35,20 @@ struct interruption {
 
 class interrupted_database final : public test::forwarding_database {
 public:
-    interrupted_database(std::unique_ptr<storage::database> inner, interruption& by)
+    interrupted_database(std::unique_ptr<tables::database> inner, interruption& by)
         : forwarding_database(std::move(inner)), by_(by)
     {
     }
 
-    using forwarding_database::read;
-    using forwarding_database::write;
-    void read(const storage::access& about, const std::function<void(storage::tables&)>& body) override
+    std::unique_ptr<tables::transaction> begin_read(tables::agent_ids agents) override
     {
         by_.transaction_begins();
-        forwarding_database::read(about, body);
+        return forwarding_database::begin_read(agents);
     }
-    void write(const storage::access& about, const std::function<void(storage::tables&)>& body,
-               const undone_callback& undone) override
+    std::unique_ptr<tables::transaction> begin_write(tables::agent_ids agents) override
     {
         by_.transaction_begins();
-        forwarding_database::write(about, body, undone);
+        return forwarding_database::begin_write(agents);
     }
 
 private:
@@ -70,7 +67,7 @@ public:
         : database_(database),
           random_(seed),
           calls_(calls),
-          subject_(changed(database.open_behind([&](std::unique_ptr<storage::database> inner) {
+          subject_(changed(database.open_behind([&](std::unique_ptr<tables::database> inner) {
               auto opened = layer ? layer(std::move(inner)) : std::move(inner);
               return std::make_unique<interrupted_database>(std::move(opened), interruption_);
           }),

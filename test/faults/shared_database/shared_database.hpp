@@ -1,7 +1,7 @@
 //! A database that several store objects use at once, and whose backups come back while they do.
 #pragma once
 
-#include "storage/tables.hpp"
+#include "tables/database.hpp"
 
 #include <waymark/store.hpp>
 
@@ -17,7 +17,7 @@ namespace waymark::faults {
 class shared_database {
 public:
     //! What stands between a store object and the rows of its database.
-    using layer = std::function<std::unique_ptr<storage::database>(std::unique_ptr<storage::database>)>;
+    using layer = std::function<std::unique_ptr<tables::database>(std::unique_ptr<tables::database>)>;
 
     shared_database() = default;
     shared_database(const shared_database&) = delete;

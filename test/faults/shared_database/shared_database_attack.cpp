@@ -5,6 +5,7 @@
 #include "forwarding_tables.hpp"
 #include "model_round.hpp"
 #include "races.hpp"
+#include "tables/checksums.hpp"
 
 #include <map>
 
@@ -101,19 +102,19 @@ class discreet_tables final : public test::forwarding_tables {
 public:
     using forwarding_tables::forwarding_tables;
 
-    std::optional<storage::agent_row> find_agent(std::string_view id) override
+    std::optional<tables::agent_row> find_agent(std::string_view id) override
     {
         auto found = forwarding_tables::find_agent(id);
         if (found)
             true_sweeps_[found->number] = std::exchange(found->sweeps, 0);
-        return found ? std::optional(storage::seal(*found)) : found;
+        return found ? std::optional(tables::seal(*found)) : found;
     }
-    void put_agent(const storage::agent_row& row) override
+    void put_agent(const tables::agent_row& row) override
     {
         auto written = row;
         if (row.sweeps == 0) // otherwise it is a new one
             written.sweeps = true_sweeps_[row.number];
-        forwarding_tables::put_agent(storage::seal(written));
+        forwarding_tables::put_agent(tables::seal(written));
     }
 
 private:
@@ -127,10 +128,9 @@ public:
     using forwarding_database::forwarding_database;
 
 protected:
-    void run(storage::tables& tables, const std::function<void(storage::tables&)>& body) override
+    std::unique_ptr<tables::transaction> behind(std::unique_ptr<tables::transaction> begun) override
     {
-        trusting_tables between(tables, first_stamps_);
-        body(between);
+        return std::make_unique<trusting_tables>(std::move(begun), first_stamps_);
     }
 
 private:
@@ -138,9 +138,12 @@ private:
 
     class trusting_tables final : public test::forwarding_tables {
     public:
-        trusting_tables(storage::tables& inner, stamps& first) : forwarding_tables(inner), first_(first) {}
+        trusting_tables(std::unique_ptr<tables::transaction> inner, stamps& first)
+            : forwarding_tables(std::move(inner)), first_(first)
+        {
+        }
 
-        void insert_messages(const storage::message_row& row) override
+        void insert_messages(const tables::message_row& row) override
         {
             forwarding_tables::insert_messages(row);
             for (auto number = row.first; number < row.numbers().end(); ++number)
@@ -188,16 +191,16 @@ class lonely_tables final : public test::forwarding_tables {
 public:
     using forwarding_tables::forwarding_tables;
 
-    bool follows(std::uint64_t transaction) override { return transaction != 0; }
+    bool follows(std::uint64_t other) override { return other != 0; }
 };
 
 template <class Tables>
-std::unique_ptr<storage::database> behind(std::unique_ptr<storage::database> inner)
+std::unique_ptr<tables::database> behind(std::unique_ptr<tables::database> inner)
 {
     return std::make_unique<test::database_with<Tables>>(std::move(inner));
 }
 
-std::unique_ptr<storage::database> trusting(std::unique_ptr<storage::database> inner)
+std::unique_ptr<tables::database> trusting(std::unique_ptr<tables::database> inner)
 {
     return std::make_unique<trusting_database>(std::move(inner));
 }
@@ -257,7 +260,7 @@ public:
         // Without restores, numbers can be trusted in as long as sweeps are told of.
         to.self_check("a database that hides its sweeps",
                       is_seen_by_model(
-                          [](std::unique_ptr<storage::database> inner) {
+                          [](std::unique_ptr<tables::database> inner) {
                               return behind<discreet_tables>(trusting(std::move(inner)));
                           },
                           restores::no));

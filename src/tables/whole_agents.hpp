@@ -1,0 +1,19 @@
+//! What is done to an agent as a whole, inside a transaction of the caller.
+#pragma once
+
+#include "database.hpp"
+
+#include <waymark/store.hpp>
+
+namespace waymark::tables {
+
+//! What an agent has, and what its checkpoints take.
+store_stats measure(transaction& from, const agent_row& agent);
+
+//! Makes the agent invisible at once; its rows are for `remove_erased`. None if there is no such agent.
+std::optional<erased_agent> erase_agent(transaction& in, std::string_view agent_id,
+                                        std::uint64_t& checkpoints);
+
+std::uint64_t copy_agent(transaction& in, std::string_view from, std::string_view to);
+
+} // namespace waymark::tables
