@@ -36,8 +36,7 @@ std::error_code make_error_code(errc code) noexcept;
 
 //! What happened beyond the error code: which checkpoint, which member, which limit.
 //!
-//! Pass one by reference to an async function; it is cleared or filled before the completion handler runs,
-//! on the handler's executor. It must live until then.
+//! `with_diagnostics(details, token)` has an async function fill one, beside an error code.
 class diagnostics {
 public:
     diagnostics() = default;
@@ -53,7 +52,8 @@ private:
     std::string message_;
 };
 
-//! What the blocking functions throw. `code()` is for programs, `what()` for people.
+//! What the blocking functions throw, and the async ones with `with_diagnostics`, which is their default.
+//! `code()` is for programs, `what()` for people.
 class error : public std::system_error {
 public:
     error(errc code, std::string details);
@@ -69,5 +69,9 @@ private:
 
 } // namespace waymark
 
+namespace std {
+
 template <>
-struct std::is_error_code_enum<waymark::errc> : std::true_type {};
+struct is_error_code_enum<waymark::errc> : true_type {};
+
+} // namespace std

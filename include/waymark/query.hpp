@@ -60,7 +60,7 @@ public:
     //! At most `count` checkpoints. Default: all.
     query& limit(std::size_t count) { limit_ = count; return *this; }
     //! Continue the list after this position, in its direction.
-    query& after(cursor place) { after_ = std::move(place); return *this; }
+    query& after(cursor last) { after_ = std::move(last); return *this; }
     query& oldest_first() { oldest_first_ = true; return *this; }
     // clang-format on
 

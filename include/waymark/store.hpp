@@ -89,7 +89,7 @@ public:
     {
     }
 
-    //! The checkpoint's place in the order of its agent.
+    //! The checkpoint's number in the order of its agent.
     std::int64_t sequence() const noexcept { return sequence_; }
     //! What it added to the store; 0 if the same content was there already.
     std::uint64_t bytes_written() const noexcept { return bytes_written_; }
@@ -340,8 +340,8 @@ public:
     //! How many threads can usefully save at once, at least 1.
     virtual std::size_t write_lanes() const noexcept = 0;
     //! What it accepts; the default limits unless it says otherwise. `async_store` refuses what is too large
-    //! for them before it takes a place in the queue.
-    virtual const limits& bounds() const noexcept;
+    //! for them before it is queued.
+    virtual const waymark::limits& limits() const noexcept;
 
     //! A random number that tells this object from all others. Conversations remember it with what is stored.
     std::uint64_t identity() const noexcept { return identity_; }

@@ -59,7 +59,7 @@ constexpr auto with_diagnostics(diagnostics& details, Token&& token)
 }
 
 //! Where a completion handler wants its details; null if it wants none. An associator like Asio's own: the
-//! place is found through whatever is bound around the handler.
+//! target is found through whatever is bound around the handler.
 //!
 //! An operation writes there on the handler's executor, just before it calls the handler:
 //!
@@ -67,7 +67,7 @@ constexpr auto with_diagnostics(diagnostics& details, Token&& token)
 //!         *wanted = diagnostics(std::move(sentence)); // empty after a success
 //!     std::move(handler)(code, std::move(result));
 //!
-//! The place may be inside the handler: moving the handler moves what was written, but makes the pointer
+//! The target may be inside the handler: moving the handler moves what was written, but makes the pointer
 //! stale. Ask for it and write in one go, never ask, move and then write.
 template <class Handler, class Default = diagnostics*>
 struct associated_diagnostics {
@@ -93,7 +93,7 @@ struct throwing<void(Code, Values...)> {
 };
 
 //! A sink is what a token does with details. It travels from the token to the initiation, and `start()` makes
-//! the part of it that lives in the handler: `place()` is where an operation writes, `complete()` calls the
+//! the part of it that lives in the handler: `target()` is where an operation writes, `complete()` calls the
 //! handler inside. This one throws, so to speak.
 struct to_exception {
     template <class Signature>
@@ -101,7 +101,7 @@ struct to_exception {
 
     class started {
     public:
-        diagnostics* place() const noexcept { return &details_; }
+        diagnostics* target() const noexcept { return &details_; }
 
         template <class Handler, std::convertible_to<std::error_code> Code, class... Values>
         void complete(Handler&& handler, Code&& code, Values&&... values)
@@ -138,7 +138,7 @@ struct to_object {
     template <class Signature>
     using inner = Signature;
 
-    diagnostics* place() const noexcept { return details; }
+    diagnostics* target() const noexcept { return details; }
 
     template <class Handler, class... Values>
     void complete(Handler&& handler, Values&&... values)
@@ -151,7 +151,7 @@ struct to_object {
     diagnostics* details;
 };
 
-//! The handler of the token inside, with a place for details.
+//! The handler of the token inside, with a target for details.
 template <class Handler, class Started>
 struct diagnostics_handler {
     template <class... Values>
@@ -198,15 +198,17 @@ struct associated_diagnostics<detail::diagnostics_handler<Handler, Started>, Def
     using type = diagnostics*;
     static type get(const detail::diagnostics_handler<Handler, Started>& outer, Default = nullptr) noexcept
     {
-        return outer.started.place();
+        return outer.started.target();
     }
 };
 
 } // namespace waymark
 
+namespace asio {
+
 //! Executor, allocator, cancellation slot and so on are those of the handler inside.
 template <template <class, class> class Associator, class Handler, class Started, class Default>
-struct asio::associator<Associator, waymark::detail::diagnostics_handler<Handler, Started>, Default>
+struct associator<Associator, waymark::detail::diagnostics_handler<Handler, Started>, Default>
     : Associator<Handler, Default> {
     using outer_handler = waymark::detail::diagnostics_handler<Handler, Started>;
 
@@ -222,8 +224,8 @@ struct asio::associator<Associator, waymark::detail::diagnostics_handler<Handler
 
 //! Derived from the result of the token inside, whose `return_type` Asio asks for up to 1.28.
 template <class Token, class Sink, class... Signatures>
-struct asio::async_result<waymark::with_diagnostics_t<Token, Sink>, Signatures...>
-    : asio::async_result<Token, typename Sink::template inner<Signatures>...> {
+struct async_result<waymark::with_diagnostics_t<Token, Sink>, Signatures...>
+    : async_result<Token, typename Sink::template inner<Signatures>...> {
     template <class Initiation>
     using wrapper = waymark::detail::diagnostics_initiation<std::decay_t<Initiation>, Sink>;
 
@@ -240,3 +242,5 @@ struct asio::async_result<waymark::with_diagnostics_t<Token, Sink>, Signatures..
             std::forward<Arguments>(arguments)...);
     }
 };
+
+} // namespace asio

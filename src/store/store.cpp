@@ -14,9 +14,9 @@ void store::await_outcome(std::string_view agent_id)
     validate_id(agent_id, "the agent id");
 }
 
-const limits& store::bounds() const noexcept
+const waymark::limits& store::limits() const noexcept
 {
-    static const limits defaults;
+    static const waymark::limits defaults;
     return defaults;
 }
 

@@ -58,7 +58,7 @@ void ask_for_step(const step& wanted, questions& list)
 
 class table_store::impl {
 public:
-    impl(std::unique_ptr<tables::database> opened, limits chosen, std::uint64_t store_identity)
+    impl(std::unique_ptr<tables::database> opened, waymark::limits chosen, std::uint64_t store_identity)
         : database(std::move(opened)),
           bounds(within(chosen, database->largest_value())),
           identity(store_identity)
@@ -66,7 +66,7 @@ public:
     }
 
     //! Text in JSON is at least as long as it is, so that what is beyond this can never be stored.
-    static limits within(limits chosen, std::size_t largest_value)
+    static waymark::limits within(waymark::limits chosen, std::size_t largest_value)
     {
         return chosen.with_max_message_bytes(std::min(chosen.max_message_bytes(), largest_value));
     }
@@ -96,7 +96,7 @@ public:
                  std::span<save_outcome> outcomes, std::vector<written_checkpoint>& in_doubt);
 
     std::unique_ptr<tables::database> database;
-    const limits bounds;
+    const waymark::limits bounds;
     const std::uint64_t identity; // the store's, see storage_place
     static constexpr std::size_t most_complete_scopes = 10'000;
     std::mutex complete_mutex;
@@ -104,7 +104,7 @@ public:
     agent_records records; // used by write transactions that follow each other, see transaction::number
 };
 
-table_store::table_store(std::unique_ptr<tables::database> database, limits bounds)
+table_store::table_store(std::unique_ptr<tables::database> database, waymark::limits bounds)
     : impl_(std::make_unique<impl>(std::move(database), bounds, identity()))
 {
 }
@@ -607,7 +607,7 @@ std::size_t table_store::write_lanes() const noexcept
     return impl_->database->write_lanes();
 }
 
-const limits& table_store::bounds() const noexcept
+const waymark::limits& table_store::limits() const noexcept
 {
     return impl_->bounds;
 }

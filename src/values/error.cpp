@@ -27,15 +27,15 @@ public:
         case errc::busy:
             return "the store is held by someone else; try again";
         case errc::unavailable:
-            return "the database server cannot be reached, or refuses the connection; what was to be saved "
-                   "is "
-                   "not; try again when it is back";
+            return "the database server cannot be reached, or refuses the connection; nothing was saved; try "
+                   "again "
+                   "when it is back";
         case errc::closed:
             return "the store is closed; open a new one";
         case errc::overloaded:
             return "the queue is full and nothing was queued; wait for earlier operations or raise the "
-                   "bounds "
-                   "in async_options";
+                   "bounds in "
+                   "async_options";
         case errc::unsupported_format:
             return "written by a newer version of Waymark and left untouched; upgrade the library";
         case errc::outcome_unknown:

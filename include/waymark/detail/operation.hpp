@@ -30,13 +30,13 @@ public:
     static operation& make(Handler&& handler, std::shared_ptr<Request> wanted,
                            const asio::any_io_executor& fallback)
     {
-        allocator memory(asio::get_associated_allocator(handler));
-        auto* const place = traits::allocate(memory, 1);
+        allocator from(asio::get_associated_allocator(handler));
+        auto* const memory = traits::allocate(from, 1);
         try {
-            return *new (static_cast<void*>(place))
+            return *new (static_cast<void*>(memory))
                 operation(std::move(handler), std::move(wanted), fallback);
         } catch (...) {
-            traits::deallocate(memory, place, 1);
+            traits::deallocate(from, memory, 1);
             throw;
         }
     }

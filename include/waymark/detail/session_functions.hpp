@@ -1,4 +1,4 @@
-//! What a session asks of its store: blocking functions, which run on the store's threads.
+//! What a session asks of its store: blocking functions, which run on the pool.
 #pragma once
 
 #include <waymark/detail/session_core.hpp>
