@@ -242,11 +242,11 @@ TEST_CASE("two that hold the same two agents do not wait for each other")
     const auto there = of(schedule::background, a, b), back = of(schedule::background, b, a);
     f.queue.push(there);
     f.queue.push(back);
-    for (const std::size_t lane : {1, 0})
+    for (const std::size_t lane : {1u, 0u})
         CHECK(f.take(lane).empty());
     CHECK(f.take_upkeep() == several{there});
     f.release({there});
-    for (const std::size_t lane : {1, 0})
+    for (const std::size_t lane : {1u, 0u})
         CHECK(f.take(lane).empty());
     CHECK(f.take_upkeep() == several{back});
 }
@@ -318,6 +318,6 @@ TEST_CASE("all that was not taken is removed, each once")
     std::sort(all.begin(), all.end());
     std::sort(removed.begin(), removed.end());
     CHECK(removed == all);
-    for (const std::size_t lane : {0, 1})
+    for (const std::size_t lane : {0u, 1u})
         CHECK(f.queue.writes(lane) == 0);
 }

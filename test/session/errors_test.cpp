@@ -50,7 +50,6 @@ asio::awaitable<void> explain_themselves(async_store& store, test::gated_store& 
     session other{store, "planner", session_options().with_writer("node-1")};
     const auto chat = chat_of(2);
     const auto save = [&]() -> asio::awaitable<void> { co_await agent.async_checkpoint("x", 1, chat); };
-    const auto load = [&]() -> asio::awaitable<void> { co_await store.async_load_latest("planner"); };
 
     // What the library says by itself.
     auto bad_draft = [&]() -> asio::awaitable<void> {
