@@ -190,10 +190,11 @@ private:
 
     // Used in turns only.
     std::optional<std::string> doubtful_save_; // it may or may not have become the head
-    std::shared_ptr<look_request> look_;       // what is looked up for `current_`
+    std::shared_ptr<request> look_;            // what is looked up for `current_`
+    look_end after_look_ = nullptr;
     std::optional<session_position> found_position_;
     std::optional<checkpoint_header> found_head_;
-    std::shared_ptr<prune_request> prune_;
+    std::shared_ptr<request> prune_;
     prune_waiter prune_waiter_{*this};
 };
 
