@@ -106,8 +106,8 @@ public:
     //! It has ended: the next one's turn.
     void end_current() noexcept;
     void move_to(session_position next);
-    //! Runs a function with the store, then one of the session on its executor, which finds out how the first
-    //! ended by `look_failure`.
+    //! Runs a function with the store, then another one on the session's executor, which finds in `look_` how
+    //! that ended.
     using look_function = void (session_core::*)(store& from);
     using look_end = void (session_core::*)() noexcept;
     void look(look_function function, look_end then);

@@ -152,7 +152,7 @@ try {
         return false;
     settle();
     if (PQtransactionStatus(connection_) != PQTRANS_IDLE)
-        run(query("ROLLBACK"));
+        run(statement("ROLLBACK"));
     return PQtransactionStatus(connection_) == PQTRANS_IDLE;
 } catch (...) {
     return false;
@@ -189,7 +189,7 @@ void connection::fail(const rows& failed)
         sqlstate, is_fatal || PQstatus(connection_) != CONNECTION_OK));
 }
 
-connection::statement& connection::look_up(const char* sql)
+connection::parsed_statement& connection::look_up(const char* sql)
 {
     const auto [found, is_new] = statements_.try_emplace(sql);
     if (is_new) {
@@ -200,14 +200,14 @@ connection::statement& connection::look_up(const char* sql)
     return found->second;
 }
 
-void connection::add(query next)
+void connection::add(statement next)
 {
     added_.push_back(std::move(next));
 }
 
 //! Without a name, a statement is known until the next one is parsed: those of one kind, one after the other,
 //! are parsed once. That survives a pooler that gives a server connection away after each transaction.
-void connection::enqueue(const query& next)
+void connection::enqueue(const statement& next)
 {
     auto& wanted = look_up(next.sql_);
     std::vector<Oid> types;
@@ -352,7 +352,7 @@ std::vector<rows> connection::run()
     return collect();
 }
 
-rows connection::run(query only)
+rows connection::run(statement only)
 {
     add(std::move(only));
     return std::move(run().back());

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "connection_settings.hpp"
-#include "query.hpp"
+#include "statement.hpp"
 
 #include <waymark/error.hpp>
 
@@ -52,13 +52,13 @@ public:
     ~connection();
 
     //! A statement for the next round trip.
-    void add(query next);
+    void add(statement next);
     //! Sends what was added and waits for all answers. When one fails, the server has skipped those behind
     //! it.
     //! @throws database_error
     std::vector<rows> run();
     //! The same for one statement.
-    rows run(query only);
+    rows run(statement only);
     //! Sends what was added; whether it worked shows when the connection is used again.
     void send();
 
@@ -79,7 +79,7 @@ public:
     const std::string& schema() const noexcept { return settings_.schema(); }
 
 private:
-    struct statement {
+    struct parsed_statement {
         std::string text;
         std::string name;
         bool is_sent = false; // to be parsed, and not answered yet
@@ -87,8 +87,8 @@ private:
     };
     enum class part { parse, execute };
 
-    statement& look_up(const char* sql);
-    void enqueue(const query& next);
+    parsed_statement& look_up(const char* sql);
+    void enqueue(const statement& next);
     void sync();
     rows receive();
     std::vector<rows> collect();
@@ -104,15 +104,15 @@ private:
     const connection_settings& settings_;
     std::chrono::milliseconds answer_timeout_ = settings_.answer_timeout();
     pg_conn* connection_;
-    std::unordered_map<const char*, statement> statements_;
-    std::vector<query> added_;
+    std::unordered_map<const char*, parsed_statement> statements_;
+    std::vector<statement> added_;
     struct expected {
         part what;
-        statement* of;
+        parsed_statement* of;
     };
     std::vector<expected> expected_; // answers that will come, before the end of the round trip
     bool is_answer_due_ = false;
-    const statement* last_parsed_ = nullptr;
+    const parsed_statement* last_parsed_ = nullptr;
     std::vector<std::string> warnings_;
     bool is_lost_ = false;
     bool is_useless_ = false;

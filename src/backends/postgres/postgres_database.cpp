@@ -127,9 +127,9 @@ std::uint64_t postgres_database::bytes()
         const borrowed_connection db(connections_);
         try {
             return static_cast<std::uint64_t>(
-                db->run(query("SELECT CAST(coalesce(sum(pg_total_relation_size(c.oid)), 0) AS int8) "
-                              "FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
-                              "WHERE n.nspname = $1 AND c.relkind = 'r'")
+                db->run(statement("SELECT CAST(coalesce(sum(pg_total_relation_size(c.oid)), 0) AS int8) "
+                                  "FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+                                  "WHERE n.nspname = $1 AND c.relkind = 'r'")
                             .add(options_.schema()))
                     .number(0, 0));
         } catch (const database_error& failure) {

@@ -46,14 +46,14 @@ std::optional<agent_row> postgres_tables::find_agent(std::string_view id)
         end_trip(begin_trip()); // which asks for the agents that the transaction is about
     if (const auto known = agents_.find(id); known != agents_.end())
         return known->second;
-    remember(first_of(ask(query(AGENT_COLUMNS "WHERE agent_id = $1").add(id)), read_agent), id);
+    remember(first_of(ask(statement(AGENT_COLUMNS "WHERE agent_id = $1").add(id)), read_agent), id);
     return agents_.find(id)->second;
 }
 
 std::vector<agent_row> postgres_tables::agents_after(std::string_view id, std::size_t limit)
 {
     auto result =
-        all_of(ask(query(AGENT_COLUMNS "WHERE agent_id > $1 AND scopes > 0 ORDER BY agent_id LIMIT $2")
+        all_of(ask(statement(AGENT_COLUMNS "WHERE agent_id > $1 AND scopes > 0 ORDER BY agent_id LIMIT $2")
                        .add(id)
                        .add(to_limit(limit))),
                read_agent);
@@ -64,8 +64,8 @@ std::vector<agent_row> postgres_tables::agents_after(std::string_view id, std::s
 
 std::vector<std::string> postgres_tables::agents_with_garbage(std::string_view after, std::size_t limit)
 {
-    return all_of(ask(query("SELECT agent_id FROM waymark.agents WHERE has_garbage AND agent_id > $1 "
-                            "ORDER BY agent_id LIMIT $2")
+    return all_of(ask(statement("SELECT agent_id FROM waymark.agents WHERE has_garbage AND agent_id > $1 "
+                                "ORDER BY agent_id LIMIT $2")
                           .add(after)
                           .add(to_limit(limit))),
                   read_text);
@@ -76,11 +76,12 @@ std::int64_t postgres_tables::add_agent(std::string_view id)
     agent_row row;
     row.number = new_mark(); // by the client: no counter that all agents share
     row.id = id;
-    write(kind::new_agent, query("INSERT INTO waymark.agents (agent_id, number, last_sequence, next_message, "
-                                 "next_object, scopes, sweeps, changes, stamp, has_garbage, checksum) "
-                                 "VALUES ($1, $2, 0, 1, 1, 0, 0, 0, 0, false, '')")
-                               .add(id)
-                               .add(row.number));
+    write(kind::new_agent,
+          statement("INSERT INTO waymark.agents (agent_id, number, last_sequence, next_message, "
+                    "next_object, scopes, sweeps, changes, stamp, has_garbage, checksum) "
+                    "VALUES ($1, $2, 0, 1, 1, 0, 0, 0, 0, false, '')")
+              .add(id)
+              .add(row.number));
     pending_.back().order = id; // who makes the same agents does so in the same order: no deadlocks
     new_agents_.insert(row.number);
     remember(row, id);
@@ -108,8 +109,8 @@ void postgres_tables::put_agent(const agent_row& row)
 std::vector<std::string> postgres_tables::check_structure()
 {
     const auto lost =
-        ask(query("SELECT DISTINCT agent_id FROM waymark.scopes s WHERE NOT EXISTS (SELECT 1 FROM "
-                  "waymark.agents a WHERE a.agent_id = s.agent_id AND a.number = s.agent) LIMIT 20"));
+        ask(statement("SELECT DISTINCT agent_id FROM waymark.scopes s WHERE NOT EXISTS (SELECT 1 FROM "
+                      "waymark.agents a WHERE a.agent_id = s.agent_id AND a.number = s.agent) LIMIT 20"));
     std::vector<std::string> complaints;
     for (int i = 0; i < lost.size(); ++i)
         complaints.push_back("the record of agent " + detail::quoted(lost.text(i, 0)) +
@@ -133,7 +134,7 @@ erased_agent postgres_tables::erase_agent(const agent_row& row)
 std::vector<erased_agent> postgres_tables::erased_agents(std::size_t limit)
 {
     const auto found =
-        ask(query("SELECT agent_id, agent FROM waymark.erased_agents LIMIT $1").add(to_limit(limit)));
+        ask(statement("SELECT agent_id, agent FROM waymark.erased_agents LIMIT $1").add(to_limit(limit)));
     std::vector<erased_agent> result;
     for (int at = 0; at < found.size(); ++at)
         result.push_back({found.text(at, 0), found.number(at, 1)});
@@ -143,7 +144,7 @@ std::vector<erased_agent> postgres_tables::erased_agents(std::size_t limit)
 bool postgres_tables::remove_rows(const erased_agent& agent, std::size_t about)
 {
     // One at a time: who finds nothing left must know that nobody else is still removing.
-    const auto known = ask(query("SELECT agent FROM waymark.erased_agents " OF_AGENT "FOR UPDATE")
+    const auto known = ask(statement("SELECT agent FROM waymark.erased_agents " OF_AGENT "FOR UPDATE")
                                .add(agent.id)
                                .add(agent.number));
     if (known.size() == 0)
@@ -159,7 +160,7 @@ bool postgres_tables::remove_rows(const erased_agent& agent, std::size_t about)
              "DELETE FROM waymark.steps " OF_AGENT "AND key IN (SELECT key FROM waymark.steps " OF_AGENT
              "LIMIT $3)",
          }) {
-        removed += ask(query(sql).add(agent.id).add(agent.number).add(to_limit(about))).changes();
+        removed += ask(statement(sql).add(agent.id).add(agent.number).add(to_limit(about))).changes();
     }
     return removed > 0;
 }
@@ -167,7 +168,7 @@ bool postgres_tables::remove_rows(const erased_agent& agent, std::size_t about)
 void postgres_tables::forget(const erased_agent& agent)
 {
     write(kind::in_order,
-          query("DELETE FROM waymark.erased_agents " OF_AGENT).add(agent.id).add(agent.number));
+          statement("DELETE FROM waymark.erased_agents " OF_AGENT).add(agent.id).add(agent.number));
 }
 
 // Scopes
@@ -275,8 +276,8 @@ std::vector<checkpoint_row> postgres_tables::checkpoints_of(std::int64_t agent, 
 
 std::vector<std::string> postgres_tables::owners_of(std::string_view id, std::size_t limit)
 {
-    return all_of(ask(query("SELECT DISTINCT c.agent_id FROM waymark.checkpoints c JOIN waymark.agents a "
-                            "ON a.agent_id = c.agent_id AND a.number = c.agent WHERE c.id = $1 LIMIT $2")
+    return all_of(ask(statement("SELECT DISTINCT c.agent_id FROM waymark.checkpoints c JOIN waymark.agents a "
+                                "ON a.agent_id = c.agent_id AND a.number = c.agent WHERE c.id = $1 LIMIT $2")
                           .add(id)
                           .add(to_limit(limit))),
                   read_text);
@@ -328,7 +329,7 @@ std::int64_t postgres_tables::newest_sequence(std::int64_t agent, std::string_vi
 
 namespace {
 
-query& add_content(query& to, const checkpoint_row& row)
+statement& add_content(statement& to, const checkpoint_row& row)
 {
     return to.add(row.sequence)
         .add(row.scope)
@@ -706,9 +707,9 @@ void postgres_tables::copy_content(std::int64_t from, std::int64_t to)
 
 totals postgres_tables::count_all()
 {
-    const auto found = ask(query("SELECT CAST(count(DISTINCT agent_id) AS int8), "
-                                 "CAST(coalesce(sum(checkpoints), 0) AS int8), "
-                                 "CAST(coalesce(sum(steps), 0) AS int8) FROM waymark.scopes"));
+    const auto found = ask(statement("SELECT CAST(count(DISTINCT agent_id) AS int8), "
+                                     "CAST(coalesce(sum(checkpoints), 0) AS int8), "
+                                     "CAST(coalesce(sum(steps), 0) AS int8) FROM waymark.scopes"));
     totals all;
     all.agents = static_cast<std::uint64_t>(found.number(0, 0));
     all.checkpoints = static_cast<std::uint64_t>(found.number(0, 1));
@@ -720,10 +721,10 @@ std::uint64_t postgres_tables::estimate_content()
 {
     // What the planner believes; counting would read everything.
     const auto found =
-        ask(query("SELECT CAST(coalesce(sum(greatest(c.reltuples, 0)), 0) AS int8) FROM "
-                  "pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
-                  "WHERE n.nspname = $1 AND c.relkind = 'r' "
-                  "AND (c.relname LIKE 'messages%' OR c.relname LIKE 'objects%')")
+        ask(statement("SELECT CAST(coalesce(sum(greatest(c.reltuples, 0)), 0) AS int8) FROM "
+                      "pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
+                      "WHERE n.nspname = $1 AND c.relkind = 'r' "
+                      "AND (c.relname LIKE 'messages%' OR c.relname LIKE 'objects%')")
                 .add(db_.schema()));
     return static_cast<std::uint64_t>(found.number(0, 0));
 }

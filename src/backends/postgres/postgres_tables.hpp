@@ -127,12 +127,12 @@ private:
     enum class kind { new_agent, checkpoint, messages, object, step, scope, agent, in_order };
     struct pending_write {
         kind what;
-        query sent;
+        statement sent;
         std::string must_change; // a checkpoint whose row has to be there
         std::string order;       // within a kind
     };
 
-    query by_agent(const char* sql, std::int64_t agent) const;
+    statement by_agent(const char* sql, std::int64_t agent) const;
     const std::string& id_of(std::int64_t agent) const;
     void remember(const std::optional<tables::agent_row>& row, std::string_view id);
     void remember(std::int64_t agent, const std::string& scope, const std::string& id,
@@ -146,13 +146,13 @@ private:
 
         bool is_empty() const noexcept { return !begins_transaction && must_change.empty(); }
     };
-    rows ask(query next);
+    rows ask(statement next);
     trip begin_trip();
     void add_beginning();
     void add_writes(trip& to);
     std::vector<rows> end_trip(const trip& begun);
     void commit_writes();
-    void write(kind what, query next, std::string must_change = {});
+    void write(kind what, statement next, std::string must_change = {});
     void note_size(const tables::checkpoint_row& row) noexcept;
 
     void add_questions(std::vector<const tables::question*>& questions);

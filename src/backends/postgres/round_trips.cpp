@@ -24,7 +24,7 @@ constexpr std::int64_t least_bytes_per_second = std::int64_t{1} << 20;
 void add_begin(connection& db, const char* begin, const transaction_settings& settings)
 {
     db.set_answer_timeout(settings.statement_timeout);
-    db.add(query(begin));
+    db.add(statement(begin));
     // For this transaction only: behind a pooler, the next one may be someone else's. Settings that a server
     // does not have are left alone.
     //
@@ -35,23 +35,24 @@ void add_begin(connection& db, const char* begin, const transaction_settings& se
     // - Functions and operators are the server's, though a path may put others before them: in this statement
     //   because they are named with their schema, and then because that comes first.
     db.add(
-        query("SELECT pg_catalog.set_config('statement_timeout', $1, true), "
-              "CASE WHEN pg_catalog.current_setting('idle_in_transaction_session_timeout', true) IS NOT NULL "
-              "THEN pg_catalog.set_config('idle_in_transaction_session_timeout', $1, true) END, "
-              "pg_catalog.set_config('lock_timeout', '0', true), "
-              "CASE WHEN pg_catalog.current_setting('transaction_timeout', true) IS NOT NULL "
-              "THEN pg_catalog.set_config('transaction_timeout', '0', true) END, "
-              "CASE WHEN pg_catalog.current_setting('plan_cache_mode', true) IS NOT NULL "
-              "AND pg_catalog.current_setting('citus.shard_count', true) IS NULL "
-              "THEN pg_catalog.set_config('plan_cache_mode', $3, true) END, "
-              "CASE WHEN $2 OPERATOR(pg_catalog.=) 'off' OR pg_catalog.current_setting('synchronous_commit', "
-              "true) OPERATOR(pg_catalog.<>) 'remote_apply' THEN pg_catalog.set_config('synchronous_commit', "
-              "$2, true) END, "
-              "pg_catalog.set_config('client_min_messages', 'warning', true), "
-              "CASE WHEN pg_catalog.strpos(pg_catalog.current_setting('search_path', true), 'pg_catalog') "
-              "OPERATOR(pg_catalog.>) 0 "
-              "THEN pg_catalog.set_config('search_path', pg_catalog.concat('pg_catalog, ', "
-              "pg_catalog.current_setting('search_path', true)), true) END")
+        statement(
+            "SELECT pg_catalog.set_config('statement_timeout', $1, true), "
+            "CASE WHEN pg_catalog.current_setting('idle_in_transaction_session_timeout', true) IS NOT NULL "
+            "THEN pg_catalog.set_config('idle_in_transaction_session_timeout', $1, true) END, "
+            "pg_catalog.set_config('lock_timeout', '0', true), "
+            "CASE WHEN pg_catalog.current_setting('transaction_timeout', true) IS NOT NULL "
+            "THEN pg_catalog.set_config('transaction_timeout', '0', true) END, "
+            "CASE WHEN pg_catalog.current_setting('plan_cache_mode', true) IS NOT NULL "
+            "AND pg_catalog.current_setting('citus.shard_count', true) IS NULL "
+            "THEN pg_catalog.set_config('plan_cache_mode', $3, true) END, "
+            "CASE WHEN $2 OPERATOR(pg_catalog.=) 'off' OR pg_catalog.current_setting('synchronous_commit', "
+            "true) OPERATOR(pg_catalog.<>) 'remote_apply' THEN pg_catalog.set_config('synchronous_commit', "
+            "$2, true) END, "
+            "pg_catalog.set_config('client_min_messages', 'warning', true), "
+            "CASE WHEN pg_catalog.strpos(pg_catalog.current_setting('search_path', true), 'pg_catalog') "
+            "OPERATOR(pg_catalog.>) 0 "
+            "THEN pg_catalog.set_config('search_path', pg_catalog.concat('pg_catalog, ', "
+            "pg_catalog.current_setting('search_path', true)), true) END")
             .add(std::to_string(settings.statement_timeout.count()))
             .add(std::string_view(settings.synchronous_commit))
             .add(std::string_view(settings.plan_cache_mode)));
@@ -71,7 +72,7 @@ void postgres_tables::commit()
     if (purpose_ == mode::write) {
         commit_writes();
     } else if (has_begun_) {
-        db_.add(query("COMMIT"));
+        db_.add(statement("COMMIT"));
         db_.send(); // nothing depends on it
     }
     borrowed_.give_back();
@@ -84,7 +85,7 @@ void postgres_tables::commit_writes()
                     [](const auto& next) { return !next.must_change.empty(); }))
         end_trip(begin_trip());
     begin_trip();
-    db_.add(query("COMMIT"));
+    db_.add(statement("COMMIT"));
     try {
         const auto results = db_.run();
         // A wait for the synchronous standby that was cancelled looks like success, but for a warning: what
@@ -102,7 +103,7 @@ void postgres_tables::commit_writes()
     }
 }
 
-rows postgres_tables::ask(query next)
+rows postgres_tables::ask(statement next)
 {
     const auto begun = begin_trip();
     db_.add(std::move(next));
@@ -126,8 +127,8 @@ void postgres_tables::add_beginning()
                                       : "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
               settings_);
     for (const auto& id : agents_of_beginning_)
-        db_.add(query(purpose_ == mode::write ? AGENT_COLUMNS "WHERE agent_id = $1 FOR UPDATE"
-                                              : AGENT_COLUMNS "WHERE agent_id = $1")
+        db_.add(statement(purpose_ == mode::write ? AGENT_COLUMNS "WHERE agent_id = $1 FOR UPDATE"
+                                                  : AGENT_COLUMNS "WHERE agent_id = $1")
                     .add(id));
     has_begun_ = true;
 }
@@ -152,7 +153,7 @@ void postgres_tables::add_writes(trip& to)
         allowed_for_ = largest;
         const auto timeout =
             settings_.statement_timeout + std::chrono::seconds(largest / least_bytes_per_second);
-        db_.add(query("SELECT pg_catalog.set_config('statement_timeout', $1, true)")
+        db_.add(statement("SELECT pg_catalog.set_config('statement_timeout', $1, true)")
                     .add(std::to_string(timeout.count())));
         db_.set_answer_timeout(timeout);
         to.must_change.emplace_back();
@@ -187,7 +188,7 @@ void postgres_tables::note_size(const checkpoint_row& row) noexcept
         largest_content_ = std::max(largest_content_, row.content_bytes);
 }
 
-void postgres_tables::write(kind what, query next, std::string must_change)
+void postgres_tables::write(kind what, statement next, std::string must_change)
 {
     pending_.push_back({what, std::move(next), std::move(must_change), {}});
 }
@@ -201,9 +202,9 @@ const std::string& postgres_tables::id_of(std::int64_t agent) const
     return known->second;
 }
 
-query postgres_tables::by_agent(const char* sql, std::int64_t agent) const
+statement postgres_tables::by_agent(const char* sql, std::int64_t agent) const
 {
-    query result(sql);
+    statement result(sql);
     result.add(id_of(agent)).add(agent);
     return result;
 }
@@ -226,49 +227,50 @@ void postgres_tables::add_questions(std::vector<const question*>& questions)
     for (const auto* next : questions) {
         switch (next->about) {
         case question::kind::scope:
-            db_.add(
-                query(SCOPE_COLUMNS OF_AGENT_WITH_ID "AND scope = $2").add(next->agent_id).add(next->scope));
+            db_.add(statement(SCOPE_COLUMNS OF_AGENT_WITH_ID "AND scope = $2")
+                        .add(next->agent_id)
+                        .add(next->scope));
             break;
         case question::kind::scope_count:
-            db_.add(query("SELECT count(*) FROM waymark.scopes " OF_AGENT_WITH_ID).add(next->agent_id));
+            db_.add(statement("SELECT count(*) FROM waymark.scopes " OF_AGENT_WITH_ID).add(next->agent_id));
             break;
         case question::kind::checkpoint:
-            db_.add(query(CHECKPOINT_COLUMNS OF_AGENT_WITH_ID "AND id = $3 AND scope = $2")
+            db_.add(statement(CHECKPOINT_COLUMNS OF_AGENT_WITH_ID "AND id = $3 AND scope = $2")
                         .add(next->agent_id)
                         .add(next->scope)
                         .add(next->id));
             break;
         case question::kind::head:
-            db_.add(query(CHECKPOINT_COLUMNS OF_AGENT_WITH_ID
-                          "AND sequence = (SELECT head FROM waymark.scopes " OF_AGENT_WITH_ID
-                          "AND scope = $2)")
+            db_.add(statement(CHECKPOINT_COLUMNS OF_AGENT_WITH_ID
+                              "AND sequence = (SELECT head FROM waymark.scopes " OF_AGENT_WITH_ID
+                              "AND scope = $2)")
                         .add(next->agent_id)
                         .add(next->scope));
             break;
         case question::kind::at:
-            db_.add(query(CHECKPOINT_COLUMNS OF_AGENT_WITH_ID "AND sequence = $2")
+            db_.add(statement(CHECKPOINT_COLUMNS OF_AGENT_WITH_ID "AND sequence = $2")
                         .add(next->agent_id)
                         .add(next->number));
             break;
         case question::kind::step:
-            db_.add(query(STEP_COLUMNS OF_AGENT_WITH_ID "AND scope = $2 AND key = $3")
+            db_.add(statement(STEP_COLUMNS OF_AGENT_WITH_ID "AND scope = $2 AND key = $3")
                         .add(next->agent_id)
                         .add(next->scope)
                         .add(next->id));
             break;
         case question::kind::object:
-            db_.add(query("SELECT number FROM waymark.objects " OF_AGENT_WITH_ID
-                          "AND hash = $2 ORDER BY number DESC LIMIT 1")
+            db_.add(statement("SELECT number FROM waymark.objects " OF_AGENT_WITH_ID
+                              "AND hash = $2 ORDER BY number DESC LIMIT 1")
                         .add(next->agent_id)
                         .add_bytes(next->id));
             break;
         case question::kind::objects:
-            db_.add(query(OBJECT_COLUMNS OF_AGENT_WITH_ID "AND number = ANY ($2)")
+            db_.add(statement(OBJECT_COLUMNS OF_AGENT_WITH_ID "AND number = ANY ($2)")
                         .add(next->agent_id)
                         .add_list(next->numbers));
             break;
         case question::kind::stamp:
-            db_.add(query(STAMP_AT(OF_AGENT_WITH_ID, "$2")).add(next->agent_id).add(next->number));
+            db_.add(statement(STAMP_AT(OF_AGENT_WITH_ID, "$2")).add(next->agent_id).add(next->number));
             break;
         case question::kind::messages:
             for (const auto& range : next->ranges)

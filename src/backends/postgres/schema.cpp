@@ -173,12 +173,12 @@ std::optional<std::int64_t> read_version(connection& db, const postgres_options&
 {
     // Not to_regclass, which answers from a cache: that may be from before another process made the tables.
     const auto found =
-        db.run(query("SELECT count(*) FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n "
-                     "ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname = 'format'")
+        db.run(statement("SELECT count(*) FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n "
+                         "ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname = 'format'")
                    .add(options.schema()));
     if (found.number(0, 0) == 0)
         return std::nullopt;
-    const auto versions = db.run(query("SELECT max(version) FROM waymark.format"));
+    const auto versions = db.run(statement("SELECT max(version) FROM waymark.format"));
     return versions.optional_text(0, 0) ? std::optional(versions.number(0, 0)) : std::nullopt;
 }
 
@@ -211,13 +211,13 @@ void bring_up_to_date(connection& db, const postgres_options& options, std::opti
     // Any number, as long as it is always the same.
     constexpr std::int64_t lock = 0x5761796d61726b;
     try {
-        db.run(query("SELECT pg_advisory_xact_lock($1)").add(lock));
+        db.run(statement("SELECT pg_advisory_xact_lock($1)").add(lock));
         version = read_version(db, options);
         if (version)
             require_known(*version, options);
         if (!version) { // IF NOT EXISTS asks for the right to make schemas, whether or not it exists
             const auto schemas =
-                db.run(query("SELECT count(*) FROM pg_catalog.pg_namespace WHERE nspname = $1")
+                db.run(statement("SELECT count(*) FROM pg_catalog.pg_namespace WHERE nspname = $1")
                            .add(options.schema()));
             db.run_script(schemas.number(0, 0) == 0 ? ddl(options) : tables_ddl(options));
         } else if (*version < format_version) {
@@ -242,12 +242,12 @@ void bring_up_to_date(connection& db, const postgres_options& options, std::opti
 //! How many partitions the tables have, whoever has made them.
 std::size_t count_partitions(connection& db, const postgres_options& options)
 {
-    const auto found =
-        db.run(query("SELECT CAST(coalesce(max(partitions), 0) AS int8) FROM (SELECT count(*) AS partitions "
-                     "FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_class c ON c.oid = i.inhparent "
-                     "JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
-                     "WHERE n.nspname = $1 AND c.relkind = 'p' GROUP BY i.inhparent) counted")
-                   .add(options.schema()));
+    const auto found = db.run(
+        statement("SELECT CAST(coalesce(max(partitions), 0) AS int8) FROM (SELECT count(*) AS partitions "
+                  "FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_class c ON c.oid = i.inhparent "
+                  "JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
+                  "WHERE n.nspname = $1 AND c.relkind = 'p' GROUP BY i.inhparent) counted")
+            .add(options.schema()));
     return static_cast<std::size_t>(found.number(0, 0));
 }
 
@@ -266,7 +266,7 @@ std::size_t prepare_schema(connection& db, const postgres_options& options)
     if (!version || *version != format_version)
         bring_up_to_date(db, options, version);
     const auto partitions = count_partitions(db, options);
-    db.run(query("COMMIT"));
+    db.run(statement("COMMIT"));
     return partitions;
 }
 

@@ -15,19 +15,19 @@ namespace waymark::postgres {
 
 //! A statement with its parameters. The text is a literal and names tables as `waymark.agents`; the schema is
 //! put in their place.
-class query {
+class statement {
 public:
-    explicit query(const char* sql) noexcept : sql_(sql) {}
+    explicit statement(const char* sql) noexcept : sql_(sql) {}
 
-    query& add(std::int64_t number);
-    query& add_flag(bool flag);
-    query& add(std::string_view text);
-    query& add(const std::string& text) { return add(std::string_view(text)); }
-    query& add(const std::optional<std::string>& text);
-    query& add_bytes(std::string_view bytes);
-    query& add_bytes(const std::string& bytes) { return add_bytes(std::string_view(bytes)); }
-    query& add_bytes(const std::optional<std::string>& bytes);
-    query& add_list(std::span<const std::int64_t> numbers);
+    statement& add(std::int64_t number);
+    statement& add_flag(bool flag);
+    statement& add(std::string_view text);
+    statement& add(const std::string& text) { return add(std::string_view(text)); }
+    statement& add(const std::optional<std::string>& text);
+    statement& add_bytes(std::string_view bytes);
+    statement& add_bytes(const std::string& bytes) { return add_bytes(std::string_view(bytes)); }
+    statement& add_bytes(const std::optional<std::string>& bytes);
+    statement& add_list(std::span<const std::int64_t> numbers);
 
     const char* sql() const noexcept { return sql_; }
     std::size_t bytes() const noexcept { return buffer_.size(); }
@@ -40,7 +40,7 @@ private:
         std::size_t begin;
         int length; // -1: null
     };
-    query& append(unsigned type, std::string_view bytes);
+    statement& append(unsigned type, std::string_view bytes);
 
     const char* sql_;
     std::string buffer_;

@@ -1,4 +1,4 @@
-#include "query.hpp"
+#include "statement.hpp"
 
 #include <waymark/error.hpp>
 
@@ -14,7 +14,7 @@ constexpr unsigned bool_type = 16, bytea_type = 17, int8_type = 20, text_type = 
 
 } // namespace
 
-query& query::append(unsigned type, std::string_view bytes)
+statement& statement::append(unsigned type, std::string_view bytes)
 {
     if (bytes.size() > static_cast<std::size_t>(std::numeric_limits<int>::max()))
         throw error(errc::invalid_argument, "a value is too long for the database");
@@ -38,12 +38,12 @@ std::string bytes_of(Number number)
 
 } // namespace
 
-query& query::add(std::int64_t number)
+statement& statement::add(std::int64_t number)
 {
     return append(int8_type, bytes_of(number));
 }
 
-query& query::add_list(std::span<const std::int64_t> numbers)
+statement& statement::add_list(std::span<const std::int64_t> numbers)
 {
     // One dimension, no nulls, the type, how many, counted from 1.
     auto list = bytes_of(std::int32_t{1}) + bytes_of(std::int32_t{0}) + bytes_of(std::int32_t{int8_type}) +
@@ -53,17 +53,17 @@ query& query::add_list(std::span<const std::int64_t> numbers)
     return append(int8_list_type, list);
 }
 
-query& query::add_flag(bool flag)
+statement& statement::add_flag(bool flag)
 {
     return append(bool_type, std::string_view(flag ? "\1" : "\0", 1));
 }
 
-query& query::add(std::string_view text)
+statement& statement::add(std::string_view text)
 {
     return append(text_type, text);
 }
 
-query& query::add(const std::optional<std::string>& text)
+statement& statement::add(const std::optional<std::string>& text)
 {
     if (text)
         return add(*text);
@@ -71,12 +71,12 @@ query& query::add(const std::optional<std::string>& text)
     return *this;
 }
 
-query& query::add_bytes(std::string_view bytes)
+statement& statement::add_bytes(std::string_view bytes)
 {
     return append(bytea_type, bytes);
 }
 
-query& query::add_bytes(const std::optional<std::string>& bytes)
+statement& statement::add_bytes(const std::optional<std::string>& bytes)
 {
     if (bytes)
         return add_bytes(std::string_view(*bytes));
