@@ -11,6 +11,7 @@
 #include <asio/cancellation_state.hpp>
 #include <asio/co_spawn.hpp>
 #include <asio/redirect_error.hpp>
+#include <asio/system_executor.hpp>
 #include <asio/this_coro.hpp>
 
 #include <chrono>
@@ -200,13 +201,20 @@ public:
     {
         const auto associated = asio::get_associated_executor(handler, executor_);
         auto where = executor_;
+        // A future has the system's executor, which would run the action wherever its step was begun.
         if constexpr (std::is_convertible_v<decltype(associated), executor_type>)
-            where = associated;
+            if (context_of(associated) != context_of(asio::system_executor()))
+                where = associated;
         asio::co_spawn(where, step_maker<executor_type>::make(std::move(maker), std::move(action)),
                        std::forward<Handler>(handler));
     }
 
 private:
+    static const asio::execution_context* context_of(const executor_type& executor)
+    {
+        return &asio::query(executor, asio::execution::context_as<asio::execution_context&>);
+    }
+
     executor_type executor_;
 };
 
