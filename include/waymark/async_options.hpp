@@ -9,7 +9,7 @@
 
 namespace waymark {
 
-//! Options of async_store. Writes and reads have a queue each, and the bounds apply to each of them.
+//! Options of async_store. Writes, reads and upkeep have a queue each, and the bounds apply to each of them.
 class async_options {
 public:
     async_options() = default;

@@ -49,9 +49,9 @@ const std::shared_ptr<scheduler>& scheduler_of(const async_store& store) noexcep
 //!
 //! @par Order
 //! Writes of one agent are carried out in the order in which they were started, also when they are not
-//! awaited. Reads run beside them and see what has completed before they were started. Upkeep (`async_prune`,
-//! `async_copy_agent`, `async_compact`, imports) runs beside them, too; only later writes of its own agents
-//! wait for it.
+//! awaited. Reads run beside them and see what has completed before they were started. What takes long
+//! (`async_prune`, `async_copy_agent`, `async_compact`, `async_verify`, exports, imports) runs beside them,
+//! too; only later writes of the agents that it changes wait for it.
 //!
 //! @par Cancellation
 //! Every cancellation type. An operation that is still queued completes with
@@ -381,7 +381,9 @@ public:
                      [](store& in) { return in.compact(); });
     }
 
-    //! Waits until everything that was started before it and writes has ended, one way or the other.
+    //! Completes when every save and other write of an agent that was handed to this store before it has
+    //! ended, one way or the other. What still waits in the queue of a session is not among them, nor is
+    //! `async_compact`.
     //! @par Handler signature
     //! `void(std::error_code)`
     template <asio::completion_token_for<void(std::error_code)> Token = default_token>

@@ -25,6 +25,13 @@ auto async_export_lines(async_store& from, std::filesystem::path file, export_op
                                   });
 }
 
+//! Writes all agents. Handler signature: `void(std::error_code, transfer_result)`
+template <detail::token_for<transfer_result> Token = default_token>
+auto async_export_lines(async_store& from, std::filesystem::path file, Token&& token = Token{})
+{
+    return async_export_lines(from, std::move(file), export_options(), std::forward<Token>(token));
+}
+
 //! Reads a file of JSON Lines, in bounded memory (see `import_lines`). Bad input changes nothing. Saves of
 //! the agents that it brings should not be made at the same time; all others go on beside it.
 //! @par Handler signature
@@ -40,6 +47,13 @@ auto async_import_lines(async_store& into, std::filesystem::path file, import_op
                                   [file = std::move(file), options = std::move(options)](store& backend) {
                                       return import_lines(backend, file, options);
                                   });
+}
+
+//! The same without options. Handler signature: `void(std::error_code, transfer_result)`
+template <detail::token_for<transfer_result> Token = default_token>
+auto async_import_lines(async_store& into, std::filesystem::path file, Token&& token = Token{})
+{
+    return async_import_lines(into, std::move(file), import_options(), std::forward<Token>(token));
 }
 
 } // namespace waymark

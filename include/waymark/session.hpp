@@ -86,8 +86,8 @@ public:
     {
         if (this != &other) {
             close();
-            session_view::operator=(std::move(other));
             core_ = std::move(other.core_);
+            session_view::operator=(std::move(other));
         }
         return *this;
     }
@@ -142,7 +142,7 @@ public:
         return take_turn(
             request::schedule::read, std::forward<Token>(token),
             [agent = agent_id(), scope = scope()](store& from, const detail::session_position&) {
-                return from.load_latest(agent, scope);
+                return detail::load_head(from, agent, scope);
             },
             [](detail::session_core& core, const std::optional<checkpoint>& found) {
                 core.move_to(detail::position_of(found));
@@ -327,7 +327,8 @@ public:
 
     //! Makes a side effect once per (agent, scope, key), whatever crashes: `action` is run if the step was
     //! never made, and its result is durable before it is handed out; if the step is done, its result is
-    //! handed out and the action dropped. The key is normally the id of the tool call.
+    //! handed out and the action dropped. The key is normally the id of the tool call, and then the message
+    //! with that call is to be saved before the step: a model that is asked again gives its calls other ids.
     //!
     //!     auto receipt = co_await session.async_step(call.id(), book_hotel("Lisbon"));
     //!

@@ -84,7 +84,7 @@ void request::abort(std::error_code aborted) noexcept
 {
     std::string details;
     try {
-        details = "it was cancelled, or its store or session destroyed, before it began";
+        details = "the operation was cancelled, or its store or session destroyed, before it began";
     } catch (const std::bad_alloc&) { // NOLINT(bugprone-empty-catch): see fail
     }
     fail(aborted, std::move(details));

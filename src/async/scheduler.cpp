@@ -21,9 +21,10 @@ using clock = std::chrono::steady_clock;
 
 std::string describe(const queue_figures::side& full)
 {
-    return std::to_string(full.queued_operations) + " operations with " + std::to_string(full.queued_bytes) +
-           " bytes are queued and " + std::to_string(full.waiting_operations) + " with " +
-           std::to_string(full.waiting_bytes) + " bytes wait";
+    return "operations that are queued: " + std::to_string(full.queued_operations) + ", with " +
+           std::to_string(full.queued_bytes) +
+           " bytes; that wait: " + std::to_string(full.waiting_operations) + ", with " +
+           std::to_string(full.waiting_bytes) + " bytes";
 }
 
 //! In conversations that the backend itself leaves nothing in.

@@ -68,6 +68,19 @@ std::optional<checkpoint_header> head_of(store& from, const std::string& agent_i
     return newest.empty() ? std::nullopt : std::optional(std::move(newest.front()));
 }
 
+std::optional<checkpoint> load_head(store& from, const std::string& agent_id, const std::string& scope)
+{
+    try {
+        return from.load_latest(agent_id, scope);
+    } catch (const error& failure) {
+        if (failure.code() != errc::corrupt)
+            throw;
+        throw error(failure.code(),
+                    failure.details().message() +
+                        "; resume_options().fall_back() goes on from the newest that can be read");
+    }
+}
+
 resumed resume(store& from, const std::string& agent_id, const std::string& scope,
                const resume_options& options)
 {
@@ -75,7 +88,7 @@ resumed resume(store& from, const std::string& agent_id, const std::string& scop
     auto& found = readable.value;
     std::optional<std::string> damage;
     try {
-        found = from.load_latest(agent_id, scope);
+        found = options.falls_back() ? from.load_latest(agent_id, scope) : load_head(from, agent_id, scope);
     } catch (const error& failure) {
         if (failure.code() != errc::corrupt || !options.falls_back())
             throw;

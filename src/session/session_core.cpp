@@ -159,12 +159,16 @@ void session_core::submit(const std::shared_ptr<request>& submitted)
 void session_core::cancel(request& wanted) noexcept
 {
     std::shared_ptr<request> found;
+    bool is_current = false;
     {
         const std::lock_guard lock(mutex_);
         found = queue_.remove(wanted);
+        is_current = current_.get() == &wanted;
     }
+    if (is_current)
+        scheduler_->cancel(wanted); // it may still wait there; otherwise it ends with its outcome
     if (found == nullptr)
-        return; // it has begun, and ends with its outcome
+        return;
     found->abort(scheduler_->aborted());
     request::hand_over(std::move(found));
 }

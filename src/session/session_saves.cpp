@@ -102,7 +102,8 @@ void session_core::begin_save(session_save& save)
     // What comes from elsewhere is not taken for the session's own.
     if (draft.agent_id() != agent_id_)
         throw error(errc::invalid_argument, "the draft is of agent " + detail::quoted(draft.agent_id()) +
-                                                ", the session of " + detail::quoted(agent_id_));
+                                                ", the session of " + detail::quoted(agent_id_) +
+                                                "; session::draft() makes one of its own");
     if (!draft.scope().empty() && draft.scope() != options_.scope())
         throw error(errc::invalid_argument, "the draft is of scope " + detail::quoted(draft.scope()) +
                                                 ", the session of " + detail::quoted(options_.scope()));
@@ -174,7 +175,7 @@ bool session_core::ask_hooks(session_save& save)
         if (goes_on)
             save.draft_ = std::move(pending.checkpoint());
         else if (save.on_veto_ == session_save::on_veto::fail)
-            save.fail(errc::vetoed, *pending.veto());
+            save.fail(errc::vetoed, pending.veto()->empty() ? "no reason was given" : *pending.veto());
         return goes_on;
     });
     return goes_on;
@@ -229,9 +230,10 @@ void session_core::explain_conflict() noexcept
 
 void session_core::end_save(session_save& save) noexcept
 {
-    if (save.code())
-        report(session_error::source::save, save.code(), save.details());
-    else if (save.header_.sequence() != 0) { // it was not vetoed
+    if (save.code()) {
+        if (save.code() != scheduler_->aborted()) // by the caller, or with the store: nothing failed
+            report(session_error::source::save, save.code(), save.details());
+    } else if (save.header_.sequence() != 0) { // it was not vetoed
         prune_if_due();
         checkpoint_saved event(std::move(save.header_), save.result_);
         on_checkpoint_->for_each([&](const std::function<void(const checkpoint_saved&)>& hook) {
@@ -265,8 +267,9 @@ void session_core::report(session_error::source where, std::error_code code,
 
 void session_core::report_hook(const char* which) noexcept
 {
-    report(session_error::source::hook, errc::callback_threw, if_memory_allows([which] {
-               return "a hook of " + std::string(which) + " threw: " + what_was_thrown();
+    report(session_error::source::hook, errc::callback_threw, if_memory_allows([this, which] {
+               return "a hook of " + std::string(which) + " of agent " + detail::quoted(agent_id_) +
+                      " threw: " + what_was_thrown();
            }));
 }
 

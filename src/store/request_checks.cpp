@@ -18,8 +18,10 @@ void require_options(const save_request& request, bool exists, const std::option
     const auto& wanted = request.checkpoint();
     const auto& options = request.options();
     if (options.is_create_only() && exists)
-        throw error(errc::conflict, "checkpoint " + quoted(wanted.id()) + " of agent " +
-                                        quoted(wanted.agent_id()) + " exists with other content");
+        throw error(errc::conflict,
+                    "checkpoint " + quoted(wanted.id()) + " of agent " + quoted(wanted.agent_id()) +
+                        " exists with other content; use another id, or save without create_only to "
+                        "replace it");
     if (options.expects_head() && head != options.expected_head())
         throw error(errc::conflict, "the head of agent " + quoted(wanted.agent_id()) + ", scope " +
                                         quoted(wanted.scope()) + " is " + describe(head) + ", not " +

@@ -211,7 +211,12 @@ transfer_result export_lines(store& from, const std::filesystem::path& file, con
     auto aside = file;
     aside += "." + random_id() + ".tmp";
     try {
-        files::make_private_file(aside);
+        try {
+            files::make_private_file(aside);
+        } catch (const error& failure) {
+            throw error(failure.code(),
+                        detail::quoted(file.native()) + " cannot be written: " + failure.details().message());
+        }
         transfer_result result;
         {
             std::ofstream to(aside, std::ios::binary);

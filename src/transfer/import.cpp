@@ -6,6 +6,7 @@
 #include <waymark/transfer.hpp>
 
 #include <algorithm>
+#include <cerrno>
 #include <fstream>
 #include <set>
 #include <span>
@@ -391,7 +392,8 @@ transfer_result import_lines(store& into, const std::filesystem::path& file, con
 {
     std::ifstream from(file, std::ios::binary);
     if (!from)
-        throw error(errc::io, detail::quoted(file.native()) + " cannot be opened");
+        throw error(errc::io, detail::quoted(file.native()) +
+                                  " cannot be opened: " + std::generic_category().message(errno));
     return import_lines(into, from, options);
 }
 

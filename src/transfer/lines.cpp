@@ -174,11 +174,13 @@ entry line_reader::read_entry(const json::value& line)
     const bool keep_state = reader.boolean_or("keep_state", false);
     const auto* before = last_.find(value.agent_id(), value.scope());
     if ((keep > 0 || keep_state) && before == nullptr)
-        reader.fail("keep_messages", "refers to the checkpoint before, and there is none");
+        reader.fail("keep_messages", "refers to the checkpoint before, and there is none: a line is missing, "
+                                     "or they are in another order");
     if (keep > 0) {
         if (keep > before->conversation().size())
             reader.fail("keep_messages", "is " + std::to_string(keep) + ", and the checkpoint before has " +
-                                             std::to_string(before->conversation().size()) + " messages");
+                                             std::to_string(before->conversation().size()) +
+                                             " messages: a line is missing, or they are in another order");
         value.with_conversation(behind(before->conversation(), keep, value.conversation()));
     }
     if (keep_state)

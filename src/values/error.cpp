@@ -18,7 +18,8 @@ public:
         case errc::invalid_argument:
             return "the input was refused and nothing was written; correct it";
         case errc::not_found:
-            return "something that this call depends on does not exist; list() shows what there is";
+            return "something that this call depends on does not exist; list(), list_agents() and "
+                   "load_steps() show what there is";
         case errc::conflict:
             return "the store does not hold what the caller expected and nothing was changed; load it again "
                    "and decide anew";

@@ -31,7 +31,7 @@ strategy strategy::every_n(std::uint64_t n)
 {
     if (n == 0)
         throw error(errc::invalid_argument,
-                    "every_n(0) would never end; use 1 for every iteration or never()");
+                    "every_n(0) would never save; use 1 for every iteration, or strategy::never()");
     return strategy(kind::every_n, n);
 }
 

@@ -119,7 +119,8 @@ TEST_CASE("queue and waiting room are bounded in bytes, and what is stored does 
     f.store.async_save(checkpoint("agent", other), with_diagnostics(details, into(refused)));
     f.io.poll();
     CHECK(refused == errc::overloaded);
-    CHECK(details.message().find("1 with 9") != std::string::npos); // what waits: 1 operation, 9,0xx bytes
+    CHECK(details.message().find("that wait: 1, with 9") !=
+          std::string::npos); // what waits: 1 operation, 9,0xx bytes
     // So do the results of steps.
     std::error_code step_refused;
     std::vector<step_request> steps;

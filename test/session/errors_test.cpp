@@ -59,7 +59,7 @@ asio::awaitable<void> explain_themselves(async_store& store, test::gated_store& 
     auto foreign_draft = [&]() -> asio::awaitable<void> { co_await agent.async_checkpoint(checkpoint("b")); };
     co_await fails(errc::invalid_argument, foreign_draft, "the session of");
     auto roll_back = [&]() -> asio::awaitable<void> { co_await agent.async_rollback_to("ghost"); };
-    co_await fails(errc::not_found, roll_back, "list() shows what there is");
+    co_await fails(errc::not_found, roll_back, "show what there is");
     auto settle = [&]() -> asio::awaitable<void> { co_await agent.async_settle_step("ghost", 1); };
     co_await fails(errc::not_found, settle, "no step 'ghost'");
     co_await other.async_checkpoint("theirs", 1, chat);

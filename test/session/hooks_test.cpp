@@ -101,7 +101,7 @@ TEST_CASE("a hook that throws is reported, loses no save and stops no other hook
         CHECK(saved.name() == "name"); // what the failed hook did is not used
         CHECK(told == 1);
         REQUIRE(errors.size() == 2);
-        CHECK(errors[0] == "a hook of before_save threw: no idea");
+        CHECK(errors[0] == "a hook of before_save of agent 'agent' threw: no idea");
         CHECK(errors[1].find("on_checkpoint") != std::string::npos);
     };
     run_coroutine(io, body());

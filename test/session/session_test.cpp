@@ -312,6 +312,31 @@ TEST_CASE("several sessions on one store, on several threads, keep their histori
     pool.join();
 }
 
+TEST_CASE("a save of a session that waits at the store can be cancelled")
+{
+    test::gated_fixture f;
+    session session(f.store, "planner");
+    int errors = 0;
+    session.on_error([&](const session_error&) { ++errors; });
+    f.hold_a_save(); // of another agent, in the only lane
+    std::error_code cancelled, behind;
+    asio::cancellation_signal signal;
+    session.async_checkpoint("x", 1, chat_of(1),
+                             asio::bind_cancellation_slot(signal.slot(), test::into(cancelled)));
+    session.async_checkpoint("y", 2, chat_of(2), test::into(behind));
+    while (f.store.queues().writes.queued_operations < 2)
+        f.io.run_one();
+    signal.emit(asio::cancellation_type::terminal);
+    while (cancelled == std::errc::operation_in_progress)
+        f.io.run_one();
+    CHECK(cancelled == asio::error::operation_aborted);
+    f.backend->open_gate();
+    f.io.run();
+    CHECK_FALSE(behind);
+    CHECK(errors == 0); // nothing failed
+    CHECK(f.backend->count(query("planner")) == 1);
+}
+
 TEST_CASE("one session may be used from several threads at once")
 {
     asio::thread_pool pool(4);

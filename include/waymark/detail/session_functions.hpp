@@ -16,6 +16,8 @@ namespace waymark::detail {
 
 resumed resume(store& from, const std::string& agent_id, const std::string& scope,
                const resume_options& options);
+//! The head, or nothing. @throws waymark::error `corrupt`, which says how to go on.
+std::optional<checkpoint> load_head(store& from, const std::string& agent_id, const std::string& scope);
 session_position position_of(const resumed& found);
 //! What the store's head is, for a session with this position.
 std::optional<checkpoint_header> head_of(store& from, const std::string& agent_id, const std::string& scope,

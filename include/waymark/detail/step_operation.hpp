@@ -62,11 +62,12 @@ public:
             co_await asio::this_coro::reset_cancellation_state(asio::disable_cancellation());
             co_await self.withdraw(begun);
             throw error(asio::error::operation_aborted,
-                        "step '" + self.key_ + "' was cancelled before it ran");
+                        "step '" + self.key_ + "' of agent '" + self.session_->agent_id() +
+                            "' was cancelled before it ran; nothing happened");
         }
         boost::json::value result;
         std::exception_ptr failure;
-        bool was_cancelled = false;
+        bool is_aborted = false;
         try {
             if constexpr (std::is_same_v<Action, asio::awaitable<boost::json::value>>)
                 result = co_await std::move(action);
@@ -74,15 +75,21 @@ public:
                 result = co_await action();
         } catch (const std::system_error& thrown) {
             failure = std::current_exception();
-            was_cancelled = thrown.code() == asio::error::operation_aborted;
+            is_aborted = thrown.code() == asio::error::operation_aborted;
         } catch (...) {
             failure = std::current_exception();
         }
         const auto after = co_await asio::this_coro::cancellation_state;
-        was_cancelled = was_cancelled || after.cancelled() != asio::cancellation_type::none;
+        const bool was_cancelled = after.cancelled() != asio::cancellation_type::none;
         // How it ended is recorded, whether or not anyone waits for it any more.
         co_await asio::this_coro::reset_cancellation_state(asio::disable_cancellation());
         if (failure) {
+            if (is_aborted) // which says nothing of the step
+                throw error(
+                    asio::error::operation_aborted,
+                    "step '" + self.key_ + "' of agent '" + self.session_->agent_id() +
+                        "' was cancelled while it ran, so that it is in doubt; look whether it took effect, "
+                        "then call async_settle_step (it did) or async_forget_step (it did not)");
             if (!was_cancelled) // what was cancelled half-way may have taken effect
                 co_await self.withdraw(begun);
             std::rethrow_exception(failure);
@@ -103,7 +110,9 @@ private:
             : session_(std::move(session)), key_(std::move(key))
         {
             if (!session_->enter_step(key_))
-                throw error(errc::conflict, "step '" + key_ + "' is being made by another caller");
+                throw error(errc::conflict,
+                            "step '" + key_ + "' of agent '" + session_->agent_id() +
+                                "' is being made by another caller of this session; await that");
         }
         running(const running&) = delete;
         running& operator=(const running&) = delete;
