@@ -55,7 +55,9 @@ asio::awaitable<void> travel(waymark::async_store& store)
     chat = head->conversation();
     chat.push(message::assistant("Then the bacalhau for three, and an omelette."));
     co_await other.async_checkpoint("proposed", head->iteration() + 1, chat, head->state());
-    const auto of_other = co_await other.async_history();
+    // Whoever only looks needs no session.
+    waymark::session_view view{store, forked.agent_id()};
+    const auto of_other = co_await view.async_history();
     std::cout << "\nThe history of 'fish cook':\n" << of_other.to_text();
 }
 

@@ -19,9 +19,9 @@
 #include <asio/io_context.hpp>
 #include <asio/ip/tcp.hpp>
 #include <asio/read_until.hpp>
-#include <asio/redirect_error.hpp>
 #include <asio/signal_set.hpp>
 #include <asio/steady_timer.hpp>
+#include <asio/thread_pool.hpp>
 #include <asio/use_awaitable.hpp>
 #include <asio/write.hpp>
 #include <boost/json/parse.hpp>
@@ -70,13 +70,7 @@ public:
         next.push(waymark::message::user(text));
         const auto reply = "You said: " + text; // where a model would be asked
         next.push(waymark::message::assistant(reply));
-        waymark::diagnostics details;
-        std::error_code failure;
-        const auto saved = co_await session_.async_checkpoint(
-            "turn", turn_ + 1, next,
-            waymark::with_diagnostics(details, asio::redirect_error(asio::use_awaitable, failure)));
-        if (failure)
-            throw waymark::error(failure, details.message());
+        const auto saved = co_await session_.async_checkpoint("turn", turn_ + 1, next);
         messages_ = next;
         ++turn_;
         json::object answer;
@@ -107,7 +101,8 @@ private:
 class service {
 public:
     service(asio::io_context& io, const std::string& file, std::uint16_t port)
-        : store_(io.get_executor(), std::make_shared<waymark::sqlite_store>(file)),
+        : store_(io.get_executor(), std::make_shared<waymark::sqlite_store>(file),
+                 waymark::async_options().with_pool(blocking_work_.get_executor())),
           acceptor_(io, tcp::endpoint(asio::ip::address_v4::loopback(), port)),
           pause_(io)
     {
@@ -204,6 +199,7 @@ private:
         return made;
     }
 
+    asio::thread_pool blocking_work_{2}; // of the service; the store uses it, and other things may, too
     waymark::async_store store_;
     tcp::acceptor acceptor_;
     asio::steady_timer pause_;
