@@ -25,7 +25,7 @@ public:
     async_options& with_max_waiting_operations(std::size_t count) noexcept { limits_.waiting_operations = count; return *this; }
     //! What those operations hold that is not stored yet. Default: 64 MiB.
     async_options& with_max_waiting_bytes(std::size_t bytes) noexcept { limits_.waiting_bytes = bytes; return *this; }
-    //! How many saves are committed together at most. Default: 256.
+    //! How many saves are committed together at most; more than 16,384 never are. Default: 256.
     async_options& with_max_batch_operations(std::size_t count) noexcept { limits_.batch_operations = count; return *this; }
     //! How many loads and lists run at once. Default: 2.
     async_options& with_concurrent_reads(std::size_t count) noexcept { limits_.concurrent_reads = count; return *this; }

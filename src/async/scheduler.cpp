@@ -19,6 +19,9 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
+//! A lane has memory for a whole batch from the beginning.
+constexpr std::size_t most_in_a_batch = 16'384;
+
 std::string describe(const queue_figures::side& full)
 {
     return "operations that are queued: " + std::to_string(full.queued_operations) + ", with " +
@@ -426,7 +429,9 @@ scheduler::scheduler(std::shared_ptr<store> backend, const scheduler_limits& lim
     at_least_one(limits.queued_operations, "max_queued_operations");
     at_least_one(limits.batch_operations, "max_batch_operations");
     at_least_one(limits.concurrent_reads, "concurrent_reads");
-    impl_ = std::make_shared<impl>(std::move(backend), limits, aborted);
+    auto bounded = limits;
+    bounded.batch_operations = std::min(limits.batch_operations, most_in_a_batch);
+    impl_ = std::make_shared<impl>(std::move(backend), bounded, aborted);
 }
 
 scheduler::~scheduler()
