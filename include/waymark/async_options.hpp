@@ -31,7 +31,7 @@ public:
     async_options& with_concurrent_reads(std::size_t count) noexcept { limits_.concurrent_reads = count; return *this; }
     //! Where the blocking work is done: an `asio::thread_pool`, say, that a service has for all of its
     //! blocking work. Default: a pool of the store's own, with a thread for each of the backend's
-    //! `write_lanes()`, for each concurrent read, and for upkeep.
+    //! `write_lanes()`, for each concurrent read, and three for what takes long.
     //!
     //! A pool of any size will do: what runs there blocks for I/O, and never for something else that the pool
     //! has yet to run. The pool must go on running until the store is destroyed.

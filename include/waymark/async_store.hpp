@@ -45,7 +45,7 @@ const std::shared_ptr<scheduler>& scheduler_of(const async_store& store) noexcep
 //!
 //! Errors are those of the store (see `errc`), and: `asio::error::operation_aborted` (cancelled, or the
 //! async_store was destroyed first), `errc::overloaded` (see async_options), `errc::closed` (a deferred
-//! operation was started after the async_store was destroyed).
+//! operation, or one that waited in a session, was to begin after the async_store was destroyed).
 //!
 //! @par Order
 //! Writes of one agent are carried out in the order in which they were started, also when they are not
@@ -168,7 +168,8 @@ public:
     template <detail::token_for<std::vector<checkpoint_header>> Token = default_token>
     auto async_list(query query, Token&& token = Token{})
     {
-        return start(schedule::read, {}, std::forward<Token>(token),
+        auto agent_id = query.agent_id().value_or("");
+        return start(schedule::read, std::move(agent_id), std::forward<Token>(token),
                      [query = std::move(query)](store& from) { return from.list(query); });
     }
 
@@ -180,7 +181,8 @@ public:
     template <detail::token_for<std::vector<checkpoint>> Token = default_token>
     auto async_load_all(query query, Token&& token = Token{})
     {
-        return start(schedule::read, {}, std::forward<Token>(token),
+        auto agent_id = query.agent_id().value_or("");
+        return start(schedule::read, std::move(agent_id), std::forward<Token>(token),
                      [query = std::move(query)](store& from) { return from.load_all(query); });
     }
 
@@ -192,7 +194,8 @@ public:
     template <detail::token_for<std::uint64_t> Token = default_token>
     auto async_count(query query, Token&& token = Token{})
     {
-        return start(schedule::read, {}, std::forward<Token>(token),
+        auto agent_id = query.agent_id().value_or("");
+        return start(schedule::read, std::move(agent_id), std::forward<Token>(token),
                      [query = std::move(query)](store& from) { return from.count(query); });
     }
 
@@ -312,7 +315,8 @@ public:
     template <detail::token_for<std::vector<step>> Token = default_token>
     auto async_load_steps(step_query query, Token&& token = Token{})
     {
-        return start(schedule::read, {}, std::forward<Token>(token),
+        auto agent_id = query.agent_id();
+        return start(schedule::read, std::move(agent_id), std::forward<Token>(token),
                      [query = std::move(query)](store& from) { return from.load_steps(query); });
     }
 

@@ -37,6 +37,8 @@ public:
           agent_id_(std::move(agent_id)),
           scope_(std::move(scope))
     {
+        if (!executor_)
+            throw error(errc::invalid_argument, "a session needs an executor; this one is empty");
         validate_id(agent_id_, "the agent id");
         validate_label(scope_, "the scope");
     }

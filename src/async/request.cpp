@@ -84,7 +84,8 @@ void request::abort(std::error_code aborted) noexcept
 {
     std::string details;
     try {
-        details = "the operation was cancelled, or its store or session destroyed, before it began";
+        details = "the operation was cancelled, or its store or session destroyed, before it began; it has "
+                  "changed nothing, and may be started again";
     } catch (const std::bad_alloc&) { // NOLINT(bugprone-empty-catch): see fail
     }
     fail(aborted, std::move(details));

@@ -63,6 +63,8 @@ request_queue::admission request_queue::push(const std::shared_ptr<request>& arr
         if (where.waiting.size() >= limits_.waiting_operations || (!fits && !where.waiting.empty()))
             return admission::refused;
     }
+    if (enters && arrived->scheduled() == request::schedule::flush && unended_writes_ == 0)
+        return admission::done;
     if (holds_agents(*arrived))
         announce_holds(*arrived); // takes memory; what follows does not
     if (enters) {
@@ -83,7 +85,7 @@ void request_queue::admit(std::shared_ptr<request> admitted) noexcept
     admitted->number_ = ++last_number_;
     if (admitted->scheduled() == request::schedule::flush) {
         admitted->to_wait_for_ = unended_writes_;
-        return (unended_writes_ == 0 ? upkeep_.ready : flushes_).push_back(std::move(admitted));
+        return flushes_.push_back(std::move(admitted));
     }
     if (&where != &writes_)
         return where.ready.push_back(std::move(admitted));
@@ -97,22 +99,17 @@ void request_queue::admit(std::shared_ptr<request> admitted) noexcept
     lane.push_back(std::move(admitted));
 }
 
-void request_queue::admit_waiting(side& where) noexcept
+void request_queue::admit_waiting(side& where, request_list& flushed) noexcept
 {
     while (!where.waiting.empty() && has_slot_for(where.waiting.front(), where)) {
         auto next = where.waiting.pop_front();
         --where.figures.waiting_operations;
         where.figures.waiting_bytes -= next->bytes();
-        admit(std::move(next));
+        if (next->scheduled() == request::schedule::flush && unended_writes_ == 0)
+            flushed.push_back(std::move(next));
+        else
+            admit(std::move(next));
     }
-}
-
-void request_queue::free_slot(const request& leaving) noexcept
-{
-    auto& where = side_of(leaving);
-    --where.figures.queued_operations;
-    where.figures.queued_bytes -= leaving.bytes();
-    admit_waiting(where);
 }
 
 // Agents that are held
@@ -159,9 +156,9 @@ void request_queue::reach(std::shared_ptr<request> reached) noexcept
     holds_.find(reached->agent_id())->second.holder = &whole;
     const bool is_ready = --whole.to_wait_for_ == 0;
     if (stand_in == nullptr)
-        (is_ready ? upkeep_.ready : parked_).push_back(std::move(reached));
+        (is_ready ? reached_ : parked_).push_back(std::move(reached));
     else if (is_ready)
-        upkeep_.ready.push_back(parked_.remove(whole));
+        reached_.push_back(parked_.remove(whole));
 }
 
 void request_queue::let_go(const request& holder) noexcept
@@ -205,22 +202,29 @@ void request_queue::count_down(const request& ended, request_list& flushed) noex
         [&](request& flush) { return ended.number_ < flush.number_ && --flush.to_wait_for_ == 0; }, flushed);
 }
 
+//! Gives up what it held, and its slot. Flushes that are done with it are added to `flushed`.
 void request_queue::leave(const request& leaving, request_list& flushed) noexcept
 {
+    auto& where = side_of(leaving);
+    --where.figures.queued_operations;
+    where.figures.queued_bytes -= leaving.bytes();
     if (holds_agents(leaving))
         let_go(leaving);
-    if (&side_of(leaving) == &writes_ && leaving.scheduled() != request::schedule::flush)
-        count_down(leaving, flushed);
-    free_slot(leaving);
+    if (&where == &writes_ && leaving.scheduled() != request::schedule::flush) {
+        request_list done;
+        count_down(leaving, done);
+        while (!done.empty()) { // they have a slot, too
+            leave(done.front(), flushed);
+            flushed.push_back(done.pop_front());
+        }
+    }
+    admit_waiting(where, flushed);
 }
 
 void request_queue::release(const request_batch& ended, request_list& flushed) noexcept
 {
-    request_list done;
     for (const auto& each : ended)
-        leave(*each, done);
-    for (; !done.empty(); flushed.push_back(done.pop_front()))
-        leave(done.front(), flushed);
+        leave(*each, flushed);
 }
 
 std::shared_ptr<request> request_queue::remove(request& wanted, request_list& flushed) noexcept
@@ -231,16 +235,12 @@ std::shared_ptr<request> request_queue::remove(request& wanted, request_list& fl
         where.figures.waiting_bytes -= wanted.bytes();
         if (holds_agents(wanted))
             let_go(wanted);
-        admit_waiting(where); // the one behind it may be smaller
+        admit_waiting(where, flushed); // the one behind it may be smaller
         return waited;
     }
     auto removed = take_out(wanted);
-    if (removed != nullptr) {
-        request_list done;
-        leave(wanted, done);
-        for (; !done.empty(); flushed.push_back(done.pop_front()))
-            leave(done.front(), flushed);
-    }
+    if (removed != nullptr)
+        leave(wanted, flushed);
     return removed;
 }
 
@@ -252,7 +252,7 @@ std::shared_ptr<request> request_queue::take_out(request& wanted) noexcept
         if (const auto held = holds_.find(wanted.other_agent_id()); held != holds_.end())
             held->second.waiting.remove(*wanted.stand_in_);
     }
-    for (auto* list : {&reads_.ready, &upkeep_.ready, &parked_, &flushes_})
+    for (auto* list : {&reads_.ready, &upkeep_.ready, &reached_, &parked_, &flushes_})
         if (auto found = list->remove(wanted))
             return found;
     if (&side_of(wanted) != &writes_)
@@ -281,6 +281,7 @@ request_list request_queue::remove_all() noexcept
         take_all(each->ready);
         take_all(each->waiting);
     }
+    take_all(reached_);
     take_all(parked_);
     take_all(flushes_);
     return removed;

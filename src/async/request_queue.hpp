@@ -27,20 +27,23 @@ class request_queue {
 public:
     request_queue(std::size_t lanes, const scheduler_limits& limits);
 
-    enum class admission { queued, waiting, refused };
+    enum class admission { queued, waiting, refused, done }; // done: a flush with nothing to wait for
     //! @throws std::bad_alloc; then it is not here.
     admission push(const std::shared_ptr<request>& arrived);
 
     // How many can be taken.
     std::size_t writes(std::size_t lane) const noexcept { return lanes_[lane].size(); }
     std::size_t reads() const noexcept { return reads_.ready.size(); }
-    //! What is carried out beside lanes and short reads.
+    //! What is carried out beside the lanes, in the order of its agents.
+    std::size_t beside() const noexcept { return reached_.size(); }
+    //! What is carried out beside all of these.
     std::size_t upkeep() const noexcept { return upkeep_.ready.size(); }
 
     //! Takes the next of a lane, and those behind it that may share its commit. None if nothing in the lane
     //! can be done now; it is empty then. `taken` has room for a whole batch.
     void take(std::size_t lane, request_batch& taken) noexcept;
     void take_read(request_batch& taken) noexcept { taken.push_back(reads_.ready.pop_front()); }
+    void take_beside(request_batch& taken) noexcept { taken.push_back(reached_.pop_front()); }
     void take_upkeep(request_batch& taken) noexcept { taken.push_back(upkeep_.ready.pop_front()); }
 
     //! These have ended. Flushes that waited for nothing else are added to `flushed`.
@@ -72,8 +75,7 @@ private:
     side& side_of(const request& one) noexcept;
     bool has_slot_for(const request& candidate, const side& where) const noexcept;
     void admit(std::shared_ptr<request> admitted) noexcept;
-    void admit_waiting(side& where) noexcept;
-    void free_slot(const request& leaving) noexcept;
+    void admit_waiting(side& where, request_list& flushed) noexcept;
     void leave(const request& leaving, request_list& flushed) noexcept;
 
     static bool holds_agents(const request& one) noexcept;
@@ -88,11 +90,12 @@ private:
 
     const scheduler_limits limits_;
     std::vector<request_list> lanes_;
+    request_list reached_; // by all their lanes
     request_list parked_;  // reached by one of two lanes
     request_list flushes_; // wait for what came before them
     side writes_;
     side reads_;
-    side upkeep_; // what is in no agent's order; what is ready here may be
+    side upkeep_; // what is in no agent's order
     holds holds_;
     std::uint64_t last_number_ = 0;
     std::size_t unended_writes_ = 0; // admitted, without flushes

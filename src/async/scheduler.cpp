@@ -72,7 +72,7 @@ private:
     //! except while it carries something out.
     class strand final : public pooled_work {
     public:
-        enum class kind : std::size_t { lane, reads, upkeep };
+        enum class kind : std::size_t { lane, beside, reads, upkeep };
         strand(impl& owner, kind what, std::size_t lane) : owner_(owner), kind_(what), lane_(lane)
         {
             batch_.reserve(what == kind::lane ? owner.batch_operations_ : 1);
@@ -121,7 +121,7 @@ private:
     request_queue queue_;
     bool closing_ = false;
     std::size_t using_pool_ = 0;          // threads that run a strand or post one
-    std::array<std::size_t, 3> posted_{}; // strands of a kind that are about to take something
+    std::array<std::size_t, 4> posted_{}; // strands of a kind that are about to take something
     std::condition_variable idle_;
     std::deque<strand> strands_; // the lanes first
 };
@@ -132,6 +132,8 @@ bool scheduler::impl::strand::has_work() const noexcept
 {
     const auto posted = owner_.posted_[static_cast<std::size_t>(kind_)];
     switch (kind_) {
+    case kind::beside:
+        return owner_.queue_.beside() > posted;
     case kind::reads:
         return owner_.queue_.reads() > posted;
     case kind::upkeep:
@@ -204,6 +206,10 @@ void scheduler::impl::strand::take(lock& held) noexcept
         if (!owner_.closing_)
             owner_.queue_.take(lane_, batch_);
         return;
+    case kind::beside:
+        if (owner_.queue_.beside() != 0)
+            owner_.queue_.take_beside(batch_);
+        return;
     case kind::reads:
         if (owner_.queue_.reads() != 0)
             owner_.queue_.take_read(batch_);
@@ -218,7 +224,7 @@ void scheduler::impl::strand::take(lock& held) noexcept
 void scheduler::impl::strand::carry_out(lock& held) noexcept
 {
     take(held);
-    if (owner_.queue_.upkeep() != 0) // a lane has reached something that is done beside it
+    if (owner_.queue_.beside() != 0) // a lane has reached something that is done beside it
         owner_.wake_without_fail(held);
     if (batch_.empty())
         return;
@@ -329,8 +335,9 @@ scheduler::impl::impl(std::shared_ptr<store> chosen, const scheduler_limits& lim
         strands_.emplace_back(*this, strand::kind::lane, lane);
     for (std::size_t i = 0; i < limits.concurrent_reads; ++i)
         strands_.emplace_back(*this, strand::kind::reads, 0);
-    for (std::size_t i = 0; i < limits.concurrent_upkeep; ++i)
-        strands_.emplace_back(*this, strand::kind::upkeep, 0);
+    for (std::size_t i = 0; i < limits.concurrent_beside; ++i)
+        strands_.emplace_back(*this, strand::kind::beside, 0);
+    strands_.emplace_back(*this, strand::kind::upkeep, 0);
 }
 
 queue_figures scheduler::impl::queues() const
@@ -348,11 +355,14 @@ void scheduler::impl::submit(const std::shared_ptr<request>& submitted) noexcept
         const auto full = queue_.figures_for(*submitted);
         submitted->started(full.queued_operations);
         if (closing_)
-            submitted->fail(errc::closed, "the async_store was destroyed before the operation was started");
-        else if (queue_.push(submitted) == request_queue::admission::refused)
-            submitted->fail(errc::overloaded, describe(full));
-        else if (is_woken(held, *submitted, flushed))
-            return; // it may have ended by now
+            submitted->fail(errc::closed, "the async_store was destroyed before the operation could begin");
+        else {
+            const auto how = queue_.push(submitted);
+            if (how == request_queue::admission::refused)
+                submitted->fail(errc::overloaded, describe(full));
+            else if (how != request_queue::admission::done && is_woken(held, *submitted, flushed))
+                return; // it may have ended by now
+        }
     } catch (...) {
         submitted->refuse_with_current_exception(); // nothing was queued
     }

@@ -28,15 +28,14 @@ public:
         case errc::busy:
             return "the store is held by someone else; try again";
         case errc::unavailable:
-            return "the database server cannot be reached, or refuses the connection; nothing was saved; try "
-                   "again "
-                   "when it is back";
+            return "the database server cannot be reached, or refuses the connection; this call has changed "
+                   "nothing; try again when it is back";
         case errc::closed:
-            return "the store is closed; open a new one";
+            return "the store, or the session, is closed; open a new one";
         case errc::overloaded:
-            return "the queue is full and nothing was queued; wait for earlier operations or raise the "
+            return "the queue is full and nothing was queued; wait for earlier operations, or raise the "
                    "bounds in "
-                   "async_options";
+                   "async_options or session_options";
         case errc::unsupported_format:
             return "written by a newer version of Waymark and left untouched; upgrade the library";
         case errc::outcome_unknown:

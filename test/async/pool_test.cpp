@@ -256,3 +256,37 @@ TEST_CASE("upkeep of one agent holds up no save of another")
     CHECK_FALSE(behind);
     CHECK(f.backend->count(query("new")) == 1);
 }
+
+TEST_CASE("a flush waits for no upkeep that is in nobody's order")
+{
+    class slow_store final : public test::gated_store {
+    public:
+        verify_report verify(const verify_callback& progress) override
+        {
+            load_latest("x"); // stands at the gate
+            return gated_store::verify(progress);
+        }
+    };
+    asio::io_context io;
+    const auto backend = std::make_shared<slow_store>();
+    async_store store{io.get_executor(), backend};
+    backend->close_gate();
+    std::error_code verified, flushed;
+    store.async_verify(into(verified));
+    backend->wait_for_calls(1);
+    store.async_flush(into(flushed));
+    CHECK(flushed == std::errc::operation_in_progress); // not inline
+    CHECK(io.run_one() == 1);
+    CHECK_FALSE(flushed);
+    // Nor does upkeep of an agent, and what the agent saves behind it.
+    std::error_code pruned, saved;
+    store.async_prune("y", retention().keep_last(1), into(pruned));
+    store.async_pin("y", "", "none", true, into(saved));
+    while (saved == std::errc::operation_in_progress)
+        io.run_one();
+    CHECK_FALSE(pruned);
+    CHECK(verified == std::errc::operation_in_progress);
+    backend->open_gate();
+    io.run();
+    CHECK_FALSE(verified);
+}

@@ -52,11 +52,12 @@ struct fixture {
         queue.take(lane, taken);
         return taken;
     }
-    several take_upkeep()
+    //! What is carried out beside the lanes.
+    several take_beside()
     {
         detail::request_batch taken;
-        while (queue.upkeep() != 0)
-            queue.take_upkeep(taken);
+        while (queue.beside() != 0)
+            queue.take_beside(taken);
         return taken;
     }
     //! Returns the flushes that ended with them.
@@ -187,10 +188,10 @@ TEST_CASE("upkeep of an agent holds up that agent only")
     for (const auto& next : {before, prune, behind, beside, last})
         f.queue.push(next);
     CHECK(f.take() == several{before});
-    CHECK(f.queue.upkeep() == 0); // what came before it is not done
+    CHECK(f.queue.beside() == 0); // what came before it is not done
     f.release({before});
     CHECK(f.take() == several{beside}); // and not the one that is of the same agent
-    CHECK(f.take_upkeep() == several{prune});
+    CHECK(f.take_beside() == several{prune});
     CHECK(f.take().empty());
     f.release({prune});
     CHECK(f.take() == several{behind});
@@ -205,10 +206,10 @@ TEST_CASE("two that hold one agent come one after the other")
     for (const auto& next : {first, second, behind})
         f.queue.push(next);
     CHECK(f.take().empty());
-    CHECK(f.take_upkeep() == several{first});
+    CHECK(f.take_beside() == several{first});
     f.release({first});
     CHECK(f.take().empty());
-    CHECK(f.take_upkeep() == several{second});
+    CHECK(f.take_beside() == several{second});
     f.release({second});
     CHECK(f.take() == several{behind});
 }
@@ -224,12 +225,12 @@ TEST_CASE("one of two agents waits for both, in one lane or in two")
         f.queue.push(next);
     CHECK(f.take(0).empty()); // the first agent is reached, and held
     CHECK(f.take(1).empty());
-    CHECK(f.take_upkeep() == several{prune});
+    CHECK(f.take_beside() == several{prune});
     CHECK(f.take(0).empty());
     f.release({prune});
     CHECK(f.take(0).empty());
     CHECK(f.take(1).empty());
-    CHECK(f.take_upkeep() == several{copy});
+    CHECK(f.take_beside() == several{copy});
     f.release({copy});
     CHECK(f.take(0) == (in_one_lane ? several{of_b, of_a} : several{of_a}));
     CHECK(f.take(1) == (in_one_lane ? several{} : several{of_b}));
@@ -244,11 +245,11 @@ TEST_CASE("two that hold the same two agents do not wait for each other")
     f.queue.push(back);
     for (const std::size_t lane : {1u, 0u})
         CHECK(f.take(lane).empty());
-    CHECK(f.take_upkeep() == several{there});
+    CHECK(f.take_beside() == several{there});
     f.release({there});
     for (const std::size_t lane : {1u, 0u})
         CHECK(f.take(lane).empty());
-    CHECK(f.take_upkeep() == several{back});
+    CHECK(f.take_beside() == several{back});
 }
 
 TEST_CASE("one that holds agents can be removed until it is taken, and lets them go")
@@ -265,7 +266,7 @@ TEST_CASE("one that holds agents can be removed until it is taken, and lets them
         CHECK(f.take(1).empty());
     CHECK(f.remove(copy) == copy);
     CHECK(f.remove(copy) == nullptr);
-    CHECK(f.queue.upkeep() == 0);
+    CHECK(f.queue.beside() == 0);
     CHECK(f.take(0) == several{of_a});
     CHECK(f.take(1) == several{of_b});
     f.release({of_a, of_b});
@@ -297,9 +298,22 @@ TEST_CASE("a flush waits for the writes that came before it, and for no others")
         CHECK(f.flushed_by_removal == several{flush});
     }
     CHECK(f.queue.figures().writes.queued_operations == 0);
-    const auto at_once = of(schedule::flush);
-    f.queue.push(at_once);
-    CHECK(f.take_upkeep() == several{at_once}); // anyone may end it
+    CHECK(f.queue.push(of(schedule::flush)) == request_queue::admission::done); // nothing to wait for
+    CHECK(f.queue.figures().writes.queued_operations == 0);
+}
+
+TEST_CASE("a flush that waited for a slot ends when there is nothing left to wait for")
+{
+    fixture f(1, {.queued_operations = 1});
+    const auto last = save("a"), flush = of(schedule::flush), behind = save("b");
+    CHECK(f.queue.push(last) == queued);
+    CHECK(f.queue.push(flush) == waiting);
+    CHECK(f.queue.push(behind) == waiting);
+    CHECK(f.take() == several{last});
+    CHECK(f.release({last}) == several{flush});
+    CHECK(f.take() == several{behind});
+    CHECK(f.queue.figures().writes.queued_operations == 1);
+    CHECK(f.queue.figures().writes.waiting_operations == 0);
 }
 
 TEST_CASE("all that was not taken is removed, each once")

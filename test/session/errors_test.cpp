@@ -100,6 +100,16 @@ asio::awaitable<void> explain_themselves(async_store& store, test::gated_store& 
         backend.fail_with(std::nullopt);
         co_await agent.async_resume();
     }
+
+    // Lists and counts, of one agent.
+    auto list = [&]() -> asio::awaitable<void> {
+        co_await store.async_list(query("planner").before("ghost"));
+    };
+    co_await fails(errc::not_found, list, "show what there is");
+    auto count = [&]() -> asio::awaitable<void> {
+        co_await store.async_count(query("planner").named("\xff"));
+    };
+    co_await fails(errc::invalid_argument, count, "correct it");
 }
 
 } // namespace

@@ -20,7 +20,7 @@ struct scheduler_limits {
     std::size_t waiting_bytes = std::size_t{64} << 20;
     std::size_t batch_operations = 256;
     std::size_t concurrent_reads = 2;
-    std::size_t concurrent_upkeep = 1;
+    std::size_t concurrent_beside = 2; // what takes long, in the order of its agents
 };
 
 //! Every request that was submitted ends exactly once: with its outcome, or without having run, as cancelled,

@@ -47,7 +47,6 @@ public:
           options_(options)
     {
     }
-    step_maker(step_maker&&) noexcept = default;
 
     template <class Action>
     static asio::awaitable<boost::json::value> make(step_maker self, Action action)
