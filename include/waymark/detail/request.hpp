@@ -4,7 +4,6 @@
 #include <waymark/save_receipt.hpp>
 #include <waymark/store.hpp>
 
-#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
