@@ -79,7 +79,7 @@ public:
     store_stats stats() override;
     store_stats stats(std::string_view agent_id) override;
     std::size_t write_lanes() const noexcept override;
-    const waymark::limits& limits() const noexcept override;
+    const waymark::limits& accepted_limits() const noexcept override;
 
 private:
     class impl;

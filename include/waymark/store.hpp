@@ -341,7 +341,7 @@ public:
     virtual std::size_t write_lanes() const noexcept = 0;
     //! What it accepts; the default limits unless it says otherwise. `async_store` refuses what is too large
     //! for them before it is queued.
-    virtual const waymark::limits& limits() const noexcept;
+    virtual const waymark::limits& accepted_limits() const noexcept;
 
     //! A random number that tells this object from all others. Conversations remember it with what is stored.
     std::uint64_t identity() const noexcept { return identity_; }

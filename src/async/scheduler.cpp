@@ -325,7 +325,7 @@ scheduler::impl::impl(std::shared_ptr<store> chosen, const scheduler_limits& lim
                       std::error_code code_of_aborted)
     : backend(std::move(chosen)),
       aborted(code_of_aborted),
-      limits_(backend->limits()),
+      limits_(backend->accepted_limits()),
       identity_(backend->identity()),
       batch_operations_(limits.batch_operations),
       mark_(new queue_mark(identity_)),

@@ -490,7 +490,7 @@ std::size_t memory_store::write_lanes() const noexcept
     return 1;
 }
 
-const waymark::limits& memory_store::limits() const noexcept
+const waymark::limits& memory_store::accepted_limits() const noexcept
 {
     return impl_->options.limits();
 }

@@ -14,7 +14,7 @@ void store::await_outcome(std::string_view agent_id)
     validate_id(agent_id, "the agent id");
 }
 
-const waymark::limits& store::limits() const noexcept
+const waymark::limits& store::accepted_limits() const noexcept
 {
     static const waymark::limits defaults;
     return defaults;

@@ -607,7 +607,7 @@ std::size_t table_store::write_lanes() const noexcept
     return impl_->database->write_lanes();
 }
 
-const waymark::limits& table_store::limits() const noexcept
+const waymark::limits& table_store::accepted_limits() const noexcept
 {
     return impl_->bounds;
 }

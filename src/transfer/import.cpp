@@ -106,7 +106,7 @@ class examination {
 public:
     examination(store& into, const import_options& options)
         : options_(options),
-          bounds_(into.limits()),
+          bounds_(into.accepted_limits()),
           names_(options.agent()),
           stored_(into),
           stored_steps_(into)
@@ -354,7 +354,7 @@ import_options& import_options::as_agent(std::string agent_id)
 
 transfer_result import_json(store& into, std::string_view text, const import_options& options)
 {
-    auto entries = transfer::read_document(text, options.agent(), into.limits());
+    auto entries = transfer::read_document(text, options.agent(), into.accepted_limits());
     transfer::examination looked_at(into, options);
     for (const auto& next : entries)
         looked_at.look_at(next);
@@ -374,7 +374,7 @@ transfer_result import_lines(store& into, std::istream& from, const import_optio
         throw error(errc::invalid_argument, "the input cannot be read twice; import from a file");
     {
         transfer::examination looked_at(into, options);
-        transfer::line_reader lines(from, into.limits());
+        transfer::line_reader lines(from, into.accepted_limits());
         while (auto next = lines.next())
             looked_at.look_at(std::move(*next));
         looked_at.finish();
@@ -382,7 +382,7 @@ transfer_result import_lines(store& into, std::istream& from, const import_optio
     from.clear();
     from.seekg(begin);
     transfer::importer imported(into, options);
-    transfer::line_reader lines(from, into.limits());
+    transfer::line_reader lines(from, into.accepted_limits());
     while (auto next = lines.next())
         imported.add(std::move(*next));
     return imported.finish();

@@ -22,7 +22,7 @@ TEST_CASE_METHOD(gated_fixture, "what is too large for the store takes no place 
 {
     hold_a_save();
     conversation chat;
-    chat.push(message::user(std::string(backend->limits().max_message_bytes() + 1, 'x')));
+    chat.push(message::user(std::string(backend->accepted_limits().max_message_bytes() + 1, 'x')));
     std::error_code refused;
     diagnostics details;
     store.async_save(checkpoint("agent", chat), with_diagnostics(details, into(refused)));

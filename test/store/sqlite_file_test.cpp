@@ -394,7 +394,7 @@ TEST_CASE("what a database cannot hold is refused alone, before anything is writ
     CHECK(outcomes[1].details().message().find("120") != std::string::npos);
     CHECK(outcomes[2].code() == errc::invalid_argument);
     CHECK_FALSE(outcomes[3].code());
-    CHECK(store.limits().max_message_bytes() < 100'000); // what async_store looks at
+    CHECK(store.accepted_limits().max_message_bytes() < 100'000); // what async_store looks at
     CHECK(store.verify().ok());
 }
 

@@ -69,7 +69,7 @@ public:
     store_stats stats() override { return inner_->stats(); }
     store_stats stats(std::string_view agent) override { return inner_->stats(agent); }
     std::size_t write_lanes() const noexcept override { return inner_->write_lanes(); }
-    const waymark::limits& limits() const noexcept override { return inner_->limits(); }
+    const waymark::limits& accepted_limits() const noexcept override { return inner_->accepted_limits(); }
 
 protected:
     store& inner() const noexcept { return *inner_; }

@@ -2,8 +2,12 @@
 //! a program of its own because the address sanitizer has such functions, too.
 #include "catch.hpp"
 
+#include <waymark/async_store.hpp>
 #include <waymark/checkpoint.hpp>
 #include <waymark/memory_store.hpp>
+#include <waymark/session.hpp>
+
+#include <asio/io_context.hpp>
 
 #include <atomic>
 #include <cstdlib>
@@ -97,4 +101,26 @@ TEST_CASE("reading many extra members takes time in proportion")
     const auto before = allocations.load();
     CHECK(checkpoint::from_bytes(text).conversation().extra().size() == 5'000);
     CHECK(allocations - before < 50'000); // a copy of all for each would be millions
+}
+
+TEST_CASE("an event that the strategy declines costs nothing but its completion")
+{
+    asio::io_context io;
+    async_store store{io.get_executor(), std::make_shared<memory_store>()};
+    session session{store, "an agent with an id that is longer than a short string"};
+    conversation chat;
+    chat.push(message::user("a message that is longer than what a string keeps inside of itself"));
+    int calls = 0;
+    std::size_t spent = 0;
+    for (int i = 0; i < 10; ++i) {
+        const auto before = allocations.load();
+        session.async_notify(
+            event::llm_response, i, chat, // saved after tool calls only
+            [&](std::error_code, std::optional<checkpoint_header> saved) { calls += !saved; });
+        io.run();
+        io.restart();
+        spent = allocations - before;
+    }
+    CHECK(calls == 10);
+    CHECK(spent <= 1); // what Asio queues the handler in; mostly it has that already
 }

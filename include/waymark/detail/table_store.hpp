@@ -48,7 +48,7 @@ public:
     store_stats stats() final;
     store_stats stats(std::string_view agent_id) final;
     std::size_t write_lanes() const noexcept final;
-    const waymark::limits& limits() const noexcept final;
+    const waymark::limits& accepted_limits() const noexcept final;
 
 protected:
     table_store(std::unique_ptr<tables::database> database, waymark::limits bounds);

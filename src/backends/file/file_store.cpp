@@ -423,7 +423,7 @@ std::size_t file_store::write_lanes() const noexcept
     return 1;
 }
 
-const waymark::limits& file_store::limits() const noexcept
+const waymark::limits& file_store::accepted_limits() const noexcept
 {
     return impl_->options.limits();
 }
