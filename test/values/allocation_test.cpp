@@ -21,18 +21,19 @@ std::atomic<std::size_t> allocations = 0;
 
 } // namespace
 
-void* operator new(std::size_t size)
+// Not inlined: g++ 12 would take an inlined `free` for one that does not fit `new`.
+[[gnu::noinline]] void* operator new(std::size_t size)
 {
     ++allocations;
     if (void* memory = std::malloc(size == 0 ? 1 : size))
         return memory;
     throw std::bad_alloc();
 }
-void operator delete(void* memory) noexcept
+[[gnu::noinline]] void operator delete(void* memory) noexcept
 {
     std::free(memory);
 }
-void operator delete(void* memory, std::size_t) noexcept
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept
 {
     std::free(memory);
 }
