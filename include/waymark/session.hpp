@@ -333,9 +333,10 @@ public:
     //!     auto receipt = co_await session.async_step(call.id(), book_hotel("Lisbon"));
     //!
     //! The action is an awaitable, or a function that makes one. It runs on the executor of the caller. If it
-    //! throws, the step counts as not begun, and the exception is passed on; so a call that may have taken
-    //! effect must not throw but return what is known. If it is cancelled (`operation_aborted`), the step
-    //! stays in doubt.
+    //! throws, the exception is passed on, and the step is in doubt: a connection that breaks does not tell
+    //! whether the other side has acted. What was thrown is recorded, and `errc::step_in_doubt` repeats it.
+    //! An action that knows that nothing has happened throws waymark::not_begun; then the step may be made
+    //! again.
     //!
     //! Name a function that captures by value first: g++ 12 destroys one twice that is written inside a
     //! `co_await` expression, and here that does not compile.

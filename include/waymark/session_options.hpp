@@ -34,6 +34,9 @@ public:
     //! Every save expects the head to be the checkpoint that this session last saved or resumed. If another
     //! process runs the same agent, one of the two gets `errc::conflict`.
     session_options& exclusive() noexcept { exclusive_ = true; return *this; }
+    //! A session that was not resumed goes on from the head all the same: its first save has that as its
+    //! parent. With this option its first save has no parent, and becomes the head beside what is there.
+    session_options& start_new_root() noexcept { starts_new_root_ = true; return *this; }
     //! A name for this writer, such as its host and process. It is saved as the metadata member "writer", and
     //! errors name it when two writers conflict.
     //! @throws waymark::error `invalid_argument` if no store can hold it.
@@ -49,6 +52,7 @@ public:
     const std::optional<waymark::retention>& retention() const noexcept { return retention_; }
     std::size_t prune_every() const noexcept { return prune_every_; }
     bool is_exclusive() const noexcept { return exclusive_; }
+    bool starts_new_root() const noexcept { return starts_new_root_; }
     const std::string& writer() const noexcept { return writer_; }
     std::size_t max_pending() const noexcept { return max_pending_; }
 
@@ -58,6 +62,7 @@ private:
     std::optional<waymark::retention> retention_;
     std::size_t prune_every_ = 16;
     bool exclusive_ = false;
+    bool starts_new_root_ = false;
     std::string writer_;
     std::size_t max_pending_ = 1000;
 };

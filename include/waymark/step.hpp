@@ -5,10 +5,19 @@
 
 #include <cstdint>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 
 namespace waymark {
+
+//! What the action of a step throws if it is certain that nothing has happened: no request was sent, an
+//! argument is wrong. The step counts as not begun, and may be made again. After any other exception it is in
+//! doubt.
+class not_begun : public std::runtime_error {
+public:
+    using std::runtime_error::runtime_error;
+};
 
 //! A side effect (a tool call) that is made once per (agent, scope, key): begun, then done with a result.
 class step {
@@ -31,6 +40,10 @@ public:
     //! What the action returned; none while the step is pending.
     const std::optional<boost::json::value>& result() const& noexcept { return result_; }
     std::optional<boost::json::value> result() && noexcept { return std::move(result_); }
+    //! What is known of a try that ended with an exception: its text. The step is pending, and in doubt: the
+    //! exception does not say whether the action took effect.
+    const std::optional<std::string>& failure() const& noexcept { return failure_; }
+    std::optional<std::string> failure() && noexcept { return std::move(failure_); }
     //! The checkpoint that it was made on, of the same agent and scope. Retention keeps it while the step
     //! is pending.
     const std::optional<std::string>& checkpoint_id() const& noexcept { return checkpoint_id_; }
@@ -44,8 +57,11 @@ public:
     step&& with_agent(std::string agent_id) &&;
     step& with_attempt(std::string attempt) &;
     step&& with_attempt(std::string attempt) &&;
+    //! A step with a result has no failure.
     step& with_result(json_input result) &;
     step&& with_result(json_input result) &&;
+    step& with_failure(std::optional<std::string> text) &;
+    step&& with_failure(std::optional<std::string> text) &&;
     step& with_checkpoint(std::optional<std::string> checkpoint_id) &;
     step&& with_checkpoint(std::optional<std::string> checkpoint_id) &&;
     step& with_started_at(timestamp time) & noexcept;
@@ -60,6 +76,7 @@ private:
     std::string key_;
     std::string attempt_;
     std::optional<boost::json::value> result_;
+    std::optional<std::string> failure_;
     std::optional<std::string> checkpoint_id_;
     timestamp started_at_;
 };

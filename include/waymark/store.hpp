@@ -162,6 +162,21 @@ public:
     step_request&& replacing(std::string attempt) && { return std::move(replacing(std::move(attempt))); }
     const std::optional<std::string>& replaced() const noexcept { return replaced_; }
 
+    //! The head of the step's agent and scope must be this one; `std::nullopt`: there must be none. Otherwise
+    //! the outcome is `errc::conflict`.
+    step_request& expect_head(std::optional<std::string> id) &
+    {
+        expects_head_ = true;
+        expected_head_ = std::move(id);
+        return *this;
+    }
+    step_request&& expect_head(std::optional<std::string> id) &&
+    {
+        return std::move(expect_head(std::move(id)));
+    }
+    bool expects_head() const noexcept { return expects_head_; }
+    const std::optional<std::string>& expected_head() const noexcept { return expected_head_; }
+
     //! For imports: the step is accepted although the checkpoint that it was made on is gone. It then stays
     //! as long as its scope has a checkpoint.
     step_request& restored() & noexcept
@@ -177,10 +192,18 @@ private:
     bool create_only_;
     std::optional<std::string> replaced_;
     bool restored_ = false;
+    bool expects_head_ = false;
+    std::optional<std::string> expected_head_;
 };
 
 struct stored {}; // an outcome that carries nothing but success
 using step_outcome = outcome<stored>;
+
+//! How the parts of `store::commit` ended.
+struct commit_outcomes {
+    std::vector<save_outcome> saves;
+    std::vector<step_outcome> steps;
+};
 
 enum class dry_run : bool { no, yes };
 
@@ -317,6 +340,10 @@ public:
     //! checkpoint does not exist is `errc::not_found`, unless it was recorded with that checkpoint before or
     //! is `restored`.
     virtual std::vector<step_outcome> put_steps(std::span<const step_request> batch) = 0;
+    //! Does what `save` does and then what `put_steps` does, in one commit if the backend has those; durable
+    //! when it returns. One outcome for each request, in order. By default, calls the two: what the second
+    //! throws is then the outcome of each step.
+    virtual commit_outcomes commit(std::span<const save_request> saves, std::span<const step_request> steps);
     virtual std::vector<step> load_steps(const step_query& query) = 0;
     //! Removes the record of one step, as if it had never begun; with an attempt, only while the step is
     //! pending and that attempt's. Returns whether it was removed.

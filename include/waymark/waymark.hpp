@@ -30,5 +30,6 @@
 #include <waymark/strategy.hpp>
 #include <waymark/summary.hpp>
 #include <waymark/transfer.hpp>
+#include <waymark/upkeep.hpp>
 #include <waymark/version.hpp>
 #include <waymark/with_diagnostics.hpp>

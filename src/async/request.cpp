@@ -208,8 +208,47 @@ void fail_all_with_current_exception(std::span<const std::shared_ptr<request>> b
 
 } // namespace
 
+void batched_request::run(const request_target& in, std::span<const std::shared_ptr<request>> batch) noexcept
+{
+    const auto at = [&](std::size_t i) -> batched_request& {
+        return static_cast<batched_request&>(*batch[i]);
+    };
+    shared_commit all;
+    all.requests = batch.size();
+    try {
+        std::size_t saves = 0, steps = 0;
+        for (std::size_t i = 0; i < batch.size(); ++i) {
+            saves += at(i).saves();
+            steps += at(i).steps();
+        }
+        all.saves.reserve(saves);
+        all.steps.reserve(steps);
+        for (std::size_t i = 0; i < batch.size(); ++i)
+            at(i).add_to(all);
+    } catch (const std::bad_alloc&) { // before anything is written
+        for (const auto& each : batch)
+            each->refuse_with_current_exception();
+        return;
+    }
+    try {
+        if (all.steps.empty())
+            all.outcomes.saves = in.backend.save(all.saves);
+        else if (all.saves.empty())
+            all.outcomes.steps = in.backend.put_steps(all.steps);
+        else
+            all.outcomes = in.backend.commit(all.saves, all.steps);
+        require_outcomes(all.outcomes.saves.size(), all.saves.size(), "save()");
+        require_outcomes(all.outcomes.steps.size(), all.steps.size(), "put_steps()");
+    } catch (...) {
+        return fail_all_with_current_exception(batch);
+    }
+    all.end = std::chrono::steady_clock::now();
+    for (std::size_t i = 0; i < batch.size(); ++i)
+        at(i).take_from(all, in);
+}
+
 batched_save::batched_save(save_request wanted)
-    : result_request(schedule::batched, wanted.checkpoint().agent_id()), wanted_(std::move(wanted))
+    : result_request(wanted.checkpoint().agent_id()), wanted_(std::move(wanted))
 {
 }
 
@@ -221,46 +260,24 @@ std::size_t batched_save::unstored_bytes(const limits& accepted, std::uint64_t s
            saved.bytes_besides_conversation();
 }
 
-bool batched_save::joins(const request& first) const noexcept
+void batched_save::add_to(shared_commit& batch)
 {
-    return dynamic_cast<const batched_save*>(&first) != nullptr;
+    batch.saves.push_back(std::move(*wanted_));
 }
 
-void batched_save::run(const request_target& in, std::span<const std::shared_ptr<request>> batch) noexcept
+void batched_save::take_from(shared_commit& batch, const request_target& in) noexcept
 {
-    const auto at = [&](std::size_t i) -> batched_save& { return static_cast<batched_save&>(*batch[i]); };
-    std::vector<save_request> requests;
-    try {
-        requests.reserve(batch.size());
-    } catch (const std::bad_alloc&) { // before anything is written
-        for (const auto& each : batch)
-            each->refuse_with_current_exception();
-        return;
-    }
-    for (std::size_t i = 0; i < batch.size(); ++i)
-        requests.push_back(std::move(*at(i).wanted_));
-    std::vector<save_outcome> outcomes;
-    try {
-        outcomes = in.backend.save(requests);
-        require_outcomes(outcomes.size(), batch.size(), "save()");
-    } catch (...) {
-        return fail_all_with_current_exception(batch);
-    }
-    const auto end = std::chrono::steady_clock::now();
-    for (std::size_t i = 0; i < batch.size(); ++i) {
-        auto& save = at(i);
-        if (outcomes[i].code()) {
-            save.fail(outcomes[i].code(), std::move(outcomes[i]).details().message());
-            continue;
-        }
-        in.note_stored(requests[i].checkpoint().conversation());
-        save.wanted_ = std::move(requests[i]);
-        save.result_ = {outcomes[i].value(), batch.size(), save.queue_depth(), end - save.start()};
-    }
+    const auto i = batch.next_save++;
+    auto& outcome = batch.outcomes.saves[i];
+    if (outcome.code())
+        return fail(outcome.code(), std::move(outcome).details().message());
+    in.note_stored(batch.saves[i].checkpoint().conversation());
+    wanted_ = std::move(batch.saves[i]);
+    result_ = {outcome.value(), batch.requests, queue_depth(), batch.end - start()};
 }
 
 batched_steps::batched_steps(std::vector<step_request> wanted)
-    : result_request(schedule::batched, wanted.empty() ? std::string() : wanted.front().step().agent_id()),
+    : result_request(wanted.empty() ? std::string() : wanted.front().step().agent_id()),
       wanted_(std::move(wanted))
 {
 }
@@ -273,34 +290,18 @@ std::size_t batched_steps::unstored_bytes(const limits& /*accepted*/, std::uint6
     return sum;
 }
 
-bool batched_steps::joins(const request& first) const noexcept
+void batched_steps::add_to(shared_commit& batch)
 {
-    return dynamic_cast<const batched_steps*>(&first) != nullptr;
+    result_.reserve(wanted_.size()); // no failure once they are written
+    for (auto& each : wanted_)
+        batch.steps.push_back(std::move(each));
 }
 
-void batched_steps::run(const request_target& in, std::span<const std::shared_ptr<request>> batch) noexcept
+void batched_steps::take_from(shared_commit& batch, const request_target& /*in*/) noexcept
 {
-    const auto at = [&](std::size_t i) -> batched_steps& { return static_cast<batched_steps&>(*batch[i]); };
-    std::vector<step_request> all;
-    try {
-        for (std::size_t i = 0; i < batch.size(); ++i) {
-            all.insert(all.end(), at(i).wanted_.begin(), at(i).wanted_.end());
-            at(i).result_.reserve(at(i).wanted_.size()); // no failure once they are written
-        }
-    } catch (const std::bad_alloc&) {
-        for (const auto& each : batch)
-            each->refuse_with_current_exception();
-        return;
-    }
-    try {
-        auto outcomes = in.backend.put_steps(all);
-        require_outcomes(outcomes.size(), all.size(), "put_steps()");
-        auto next = outcomes.begin();
-        for (std::size_t i = 0; i < batch.size(); ++i)
-            for (auto left = at(i).wanted_.size(); left > 0; --left)
-                at(i).result_.push_back(std::move(*next++));
-    } catch (...) {
-        fail_all_with_current_exception(batch);
+    for (auto& each : wanted_) {
+        each = std::move(batch.steps[batch.next_step]);
+        result_.push_back(std::move(batch.outcomes.steps[batch.next_step++]));
     }
 }
 

@@ -176,6 +176,15 @@ void request_queue::let_go(const request& holder) noexcept
 
 // From the lanes to the end
 
+namespace {
+
+bool share_a_commit(const request& first, const request& next) noexcept
+{
+    return first.scheduled() == request::schedule::batched && next.scheduled() == request::schedule::batched;
+}
+
+} // namespace
+
 void request_queue::take(std::size_t lane, request_batch& taken) noexcept
 {
     auto& queue = lanes_[lane];
@@ -186,7 +195,7 @@ void request_queue::take(std::size_t lane, request_batch& taken) noexcept
             continue;
         }
         const bool is_beside = holds_agents(next);
-        if (!taken.empty() && (is_beside || !next.joins(*taken.front())))
+        if (!taken.empty() && (is_beside || !share_a_commit(*taken.front(), next)))
             return;
         if (is_beside)
             reach(queue.pop_front());

@@ -69,6 +69,8 @@ public:
         if (existing != nullptr && existing->value == wanted)
             return;
         detail::require_condition(request, existing == nullptr ? nullptr : &existing->value);
+        const auto* head = scope == nullptr ? nullptr : scope->head();
+        detail::require_head(request, head == nullptr ? std::nullopt : std::optional(head->value.id()));
         step_record next{wanted};
         if (wanted.checkpoint_id()) {
             const auto* made_on = scope == nullptr ? nullptr : scope->find(*wanted.checkpoint_id());

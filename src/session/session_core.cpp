@@ -14,8 +14,8 @@ namespace waymark::detail {
 //! A function of the session that is called with the store, for the request whose turn it is.
 class session_core::look_request final : public request {
 public:
-    look_request(session_core& owner, look_function function)
-        : request(schedule::read, owner.agent_id()), owner_(owner), function_(function)
+    look_request(session_core& owner, look_function function, schedule when)
+        : request(when, owner.agent_id()), owner_(owner), function_(function)
     {
     }
     void run(const request_target& in, std::span<const std::shared_ptr<request>> /*batch*/) noexcept override
@@ -108,6 +108,7 @@ void session_core::move_to(session_position next)
     doubtful_save_.reset();
     const std::lock_guard lock(mutex_);
     position_ = std::move(next);
+    has_position_ = true;
 }
 
 // The queue
@@ -303,10 +304,17 @@ session_save& session_core::current_save() const noexcept
 
 void session_core::begin_next() noexcept
 {
-    if (!doubtful_save_)
-        return start_current();
     try {
-        look(&session_core::look_up_doubtful_save, &session_core::settle_doubtful_save);
+        if (doubtful_save_)
+            return look(&session_core::look_up_doubtful_save, &session_core::settle_doubtful_save);
+        bool looks = false;
+        {
+            const std::lock_guard lock(mutex_);
+            looks = !has_position_ && current().builds_on_position() == needs_position::yes;
+        }
+        if (looks)
+            return look(&session_core::find_position, &session_core::start_from_position);
+        start_current();
     } catch (...) {
         current_->refuse_with_current_exception();
         end_current();
@@ -347,9 +355,9 @@ void session_core::end_current() noexcept
     request::hand_over(std::move(ended));
 }
 
-void session_core::look(look_function function, look_end then)
+void session_core::look(look_function function, look_end then, request::schedule when)
 {
-    look_ = std::make_shared<look_request>(*this, function);
+    look_ = std::make_shared<look_request>(*this, function, when);
     after_look_ = then;
     look_->set_waiter(*this);
     scheduler_->submit(look_);

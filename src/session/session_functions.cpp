@@ -181,6 +181,8 @@ auto look_again(const step& wanted, Look look)
                     " began at " + to_rfc3339(begun.started_at()) +
                     (begun.checkpoint_id() ? " on checkpoint " + detail::quoted(*begun.checkpoint_id())
                                            : std::string(" before the first checkpoint")) +
+                    (begun.failure() ? ", and its action threw '" + failure_text(*begun.failure()) + "'"
+                                     : std::string(", and its end was never recorded")) +
                     "; look whether it took effect, then call async_settle_step (it did) or "
                     "async_forget_step (it did not). If running it twice does no harm, pass "
                     "step_options().safe_to_repeat()");
@@ -200,6 +202,12 @@ void require_head(store& in, const step& wanted, const session_position& positio
 
 } // namespace
 
+std::string failure_text(std::string_view said)
+{
+    constexpr std::size_t longest = 1000;
+    return printable(said, longest);
+}
+
 begun_step begin_step(store& in, const step& wanted, const step_options& options,
                       const std::optional<session_position>& exclusive)
 {
@@ -214,7 +222,7 @@ begun_step begin_step(store& in, const step& wanted, const step_options& options
         try {
             if (found) { // from now on it is this caller's: whoever tried before cannot end or withdraw it
                 const auto before = found->attempt();
-                found->with_attempt(wanted.attempt()).with_started_at(wanted.started_at());
+                found->with_attempt(wanted.attempt()).with_started_at(wanted.started_at()).with_failure({});
                 put_step(in, step_request(*found).replacing(before));
                 return begun_step(std::move(*found), false);
             }

@@ -67,6 +67,40 @@ rollback_save::result_type rollback_save::take_result() noexcept
 
 // How it is saved
 
+//! Before the first save or step of a session that was not resumed.
+void session_core::find_position(store& from)
+{
+    const auto head = head_of(from, agent_id_, options_.scope(), {});
+    found_position_.emplace();
+    if (!head)
+        return;
+    if (head->damage())
+        throw error(errc::corrupt, "checkpoint " + detail::quoted(head->id()) + ", the newest of agent " +
+                                       detail::quoted(agent_id_) + ", is damaged: " + *head->damage() +
+                                       "; async_resume(resume_options().fall_back()) goes on from the newest "
+                                       "that can be read");
+    found_position_->head = head->id();
+    found_position_->sequence = head->sequence();
+    if (!options_.starts_new_root())
+        found_position_->parent = head->id();
+}
+
+void session_core::start_from_position() noexcept
+{
+    const auto ended = std::move(look_);
+    auto found = std::exchange(found_position_, std::nullopt);
+    if (ended->code()) {
+        current_->fail(ended->code(), ended->take_details());
+        return end_current();
+    }
+    {
+        const std::lock_guard lock(mutex_);
+        position_ = std::move(*found);
+        has_position_ = true;
+    }
+    start_current();
+}
+
 //! After a save with an unknown outcome, before anything else is begun.
 void session_core::look_up_doubtful_save(store& from)
 {

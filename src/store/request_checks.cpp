@@ -89,6 +89,17 @@ void require_condition(const step_request& request, const step* existing)
     }
 }
 
+void require_head(const step_request& request, const std::optional<std::string>& head)
+{
+    if (!request.expects_head() || head == request.expected_head())
+        return;
+    const auto& wanted = request.step();
+    const auto name = [](const std::optional<std::string>& id) { return id ? quoted(*id) : "nothing"; };
+    throw error(errc::conflict, "step " + quoted(wanted.key()) + " of agent " + quoted(wanted.agent_id()) +
+                                    " expects the head " + name(request.expected_head()) + ", which is " +
+                                    name(head));
+}
+
 bool may_be_erased(const step& existing, const std::optional<std::string>& attempt) noexcept
 {
     return !attempt || (!existing.done() && existing.attempt() == *attempt);

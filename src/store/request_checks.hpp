@@ -33,6 +33,8 @@ void validate_step_key(std::string_view agent_id, std::string_view scope, std::s
 //! Whether a record may be written over what is there (null: nothing).
 //! @throws waymark::error `conflict`, `not_found`
 void require_condition(const step_request& request, const step* existing);
+//! The head that a record depends on. @throws waymark::error `conflict`
+void require_head(const step_request& request, const std::optional<std::string>& head);
 //! For `store::erase_step`.
 bool may_be_erased(const step& existing, const std::optional<std::string>& attempt) noexcept;
 [[noreturn]] void fail_without_checkpoint(const step& wanted);

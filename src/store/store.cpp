@@ -14,6 +14,28 @@ void store::await_outcome(std::string_view agent_id)
     validate_id(agent_id, "the agent id");
 }
 
+commit_outcomes store::commit(std::span<const save_request> saves, std::span<const step_request> steps)
+{
+    commit_outcomes outcomes;
+    if (!saves.empty())
+        outcomes.saves = save(saves);
+    if (steps.empty())
+        return outcomes;
+    if (saves.empty()) {
+        outcomes.steps = put_steps(steps);
+        return outcomes;
+    }
+    outcomes.steps.reserve(steps.size()); // the saves are durable: nothing may hide that any more
+    try {
+        outcomes.steps = put_steps(steps);
+    } catch (const error& failure) {
+        outcomes.steps.assign(steps.size(), failure);
+    } catch (const std::exception& failure) {
+        outcomes.steps.assign(steps.size(), error(errc::outcome_unknown, failure.what()));
+    }
+    return outcomes;
+}
+
 const waymark::limits& store::accepted_limits() const noexcept
 {
     static const waymark::limits defaults;

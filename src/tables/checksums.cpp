@@ -102,6 +102,8 @@ std::string checksum(const step_row& row)
         .add(row.result);
     if (!row.attempt.empty()) // rows from before there were attempts have none
         content.add(std::string_view(row.attempt));
+    if (row.failure) // nor failures
+        content.add(row.failure);
     return content.check();
 }
 

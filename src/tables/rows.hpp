@@ -110,8 +110,9 @@ struct step_row {
     std::optional<std::string> checkpoint;
     std::int64_t made_on = 0; // the sequence of its checkpoint; 0: none
     std::int64_t started_at = 0;
-    std::optional<std::string> result; // JSON; none: pending
-    std::string attempt;               // empty: from before there were any
+    std::optional<std::string> result;  // JSON; none: pending
+    std::optional<std::string> failure; // none: it did not fail
+    std::string attempt;                // empty: from before there were any
     std::string check;
 };
 

@@ -24,7 +24,8 @@ step read_step(const step_row& row, const agent_row& agent)
     step result(agent.id, row.scope, row.key);
     result.with_attempt(row.attempt)
         .with_started_at(to_timestamp(row.started_at))
-        .with_checkpoint(row.checkpoint);
+        .with_checkpoint(row.checkpoint)
+        .with_failure(row.failure);
     try {
         if (row.result)
             result.with_result(detail::parse_json(*row.result, limits::highest_max_depth, "its result"));
@@ -34,13 +35,31 @@ step read_step(const step_row& row, const agent_row& agent)
     return result;
 }
 
+namespace {
+
+//! Most steps are made on the head, which is known then.
+std::optional<std::string> head_id(const agent_row* agent, const scope_row* scope,
+                                   const std::optional<checkpoint_row>& made_on, transaction& in)
+{
+    if (scope == nullptr || scope->head == 0)
+        return std::nullopt;
+    if (made_on && made_on->sequence == scope->head)
+        return made_on->id;
+    const auto head = in.checkpoint_at(agent->number, scope->head);
+    if (!head)
+        throw error(errc::corrupt, "the newest checkpoint of agent " + quoted(agent->id) + ", scope " +
+                                       quoted(scope->scope) + " is missing");
+    return head->id;
+}
+
+} // namespace
+
 void put_step(const step_request& request, agent_records& records, transaction& in, std::size_t largest_value)
 {
     const auto& wanted = request.step();
     const auto* known_agent = records.find_agent(wanted.agent_id());
-    if (known_agent != nullptr)
-        records.find_scope(*known_agent,
-                           wanted.scope()); // a damaged record is noticed before anything is written
+    // A damaged record is noticed before anything is written.
+    const auto* scope = known_agent == nullptr ? nullptr : records.find_scope(*known_agent, wanted.scope());
     const auto existing = known_agent == nullptr
                               ? std::nullopt
                               : in.find_step(known_agent->number, wanted.scope(), wanted.key());
@@ -53,10 +72,13 @@ void put_step(const step_request& request, agent_records& records, transaction& 
     detail::require_condition(request, found ? &*found : existing ? &wanted : nullptr);
 
     step_row row;
+    const auto made_on =
+        known_agent == nullptr || !wanted.checkpoint_id()
+            ? std::nullopt
+            : in.find_checkpoint(known_agent->number, wanted.scope(), *wanted.checkpoint_id());
+    if (request.expects_head())
+        detail::require_head(request, head_id(known_agent, scope, made_on, in));
     if (wanted.checkpoint_id()) {
-        const auto made_on = known_agent == nullptr ? std::nullopt
-                                                    : in.find_checkpoint(known_agent->number, wanted.scope(),
-                                                                         *wanted.checkpoint_id());
         if (made_on)
             row.made_on = made_on->sequence;
         else if (existing && existing->checkpoint == wanted.checkpoint_id())
@@ -78,6 +100,7 @@ void put_step(const step_request& request, agent_records& records, transaction& 
     row.key = wanted.key();
     row.checkpoint = wanted.checkpoint_id();
     row.attempt = wanted.attempt();
+    row.failure = wanted.failure();
     row.started_at = to_number(wanted.started_at());
     in.put_step(seal(row));
     if (!existing)

@@ -91,9 +91,19 @@ public:
         complete_scopes.insert(std::move(key));
     }
 
-    enum class attempt { saved, unclear }; // unclear: others have changed what a lost commit may have saved
-    attempt save(std::span<const save_request> batch, std::span<const std::size_t> valid,
-                 std::span<save_outcome> outcomes, std::vector<written_checkpoint>& in_doubt);
+    //! What is to be written together. Requests that cannot be stored have their outcome already, and are not
+    //! among the valid ones.
+    struct batch {
+        std::span<const save_request> saves;
+        std::span<const step_request> steps;
+        std::vector<std::size_t> valid_saves = {};
+        std::vector<std::size_t> valid_steps = {};
+        commit_outcomes outcomes = {};
+    };
+    commit_outcomes commit(std::span<const save_request> saves, std::span<const step_request> steps);
+    enum class attempt { done, unclear }; // unclear: others have changed what a lost commit may have saved
+    attempt write(batch& wanted, std::vector<written_checkpoint>& in_doubt);
+    void put_steps(batch& wanted, agent_records& known_records, transaction& in);
 
     std::unique_ptr<tables::database> database;
     const waymark::limits bounds;
@@ -111,23 +121,22 @@ table_store::table_store(std::unique_ptr<tables::database> database, waymark::li
 
 table_store::~table_store() = default;
 
-//! One attempt to save a batch. Those that cannot be saved have their outcome already, and are not among the
-//! `valid` ones. `in_doubt` is what an earlier attempt wrote whose commit was lost.
-table_store::impl::attempt table_store::impl::save(std::span<const save_request> batch,
-                                                   std::span<const std::size_t> valid,
-                                                   std::span<save_outcome> outcomes,
-                                                   std::vector<written_checkpoint>& in_doubt)
+//! One attempt. `in_doubt` is what an earlier one saved whose commit was lost. Steps need no such care: one
+//! that is recorded already is a success.
+table_store::impl::attempt table_store::impl::write(batch& wanted, std::vector<written_checkpoint>& in_doubt)
 {
     std::vector<std::string_view> agents;
-    for (const auto i : valid)
-        agents.push_back(batch[i].checkpoint().agent_id());
+    for (const auto i : wanted.valid_saves)
+        agents.push_back(wanted.saves[i].checkpoint().agent_id());
+    for (const auto i : wanted.valid_steps)
+        agents.push_back(wanted.steps[i].step().agent_id());
     const auto work = database->begin_write(agents);
     // Nothing comes between the look and the save.
     if (!in_doubt.empty()) {
         const auto committed = was_committed(in_doubt, *work);
         if (!committed || *committed) {
             work->commit();
-            return committed ? attempt::saved : attempt::unclear;
+            return committed ? attempt::done : attempt::unclear;
         }
         in_doubt.clear();
     }
@@ -138,16 +147,17 @@ table_store::impl::attempt table_store::impl::save(std::span<const save_request>
     std::vector<written_checkpoint> written;
     saver saves(*work, known_records, identity, database->largest_value(),
                 database->loses_commits() ? &written : nullptr);
-    saves.prepare(batch, valid);
-    for (const auto i : valid) {
+    saves.prepare(wanted.saves, wanted.valid_saves);
+    for (const auto i : wanted.valid_saves) {
         try {
-            outcomes[i] = saves.save(batch[i]);
+            wanted.outcomes.saves[i] = saves.save(wanted.saves[i]);
         } catch (const error& failure) {
             if (saves.is_broken() || !concerns_one_request(failure) || !work->is_usable())
                 throw;
-            outcomes[i] = failure;
+            wanted.outcomes.saves[i] = failure;
         }
     }
+    put_steps(wanted, known_records, *work);
     saves.finish();
     try {
         work->commit();
@@ -157,32 +167,76 @@ table_store::impl::attempt table_store::impl::save(std::span<const save_request>
         throw;
     }
     saves.confirm();
-    return attempt::saved;
+    return attempt::done;
+}
+
+void table_store::impl::put_steps(batch& wanted, agent_records& known_records, transaction& in)
+{
+    expect(in, [&] {
+        questions list;
+        for (const auto i : wanted.valid_steps)
+            ask_for_step(wanted.steps[i].step(), list);
+        return list;
+    });
+    for (const auto i : wanted.valid_steps) {
+        try {
+            put_step(wanted.steps[i], known_records, in, database->largest_value());
+            wanted.outcomes.steps[i] = stored{};
+        } catch (const error& failure) {
+            if (!concerns_one_request(failure) || !in.is_usable())
+                throw;
+            wanted.outcomes.steps[i] = failure;
+        }
+    }
+}
+
+commit_outcomes table_store::impl::commit(std::span<const save_request> saves,
+                                          std::span<const step_request> steps)
+{
+    batch wanted{saves, steps};
+    wanted.outcomes.saves.resize(saves.size());
+    wanted.outcomes.steps.resize(steps.size());
+    const auto is_valid = [this](const auto& value, auto& outcome) {
+        try {
+            validate(value, bounds);
+            return true;
+        } catch (const error& refusal) {
+            outcome = refusal;
+            return false;
+        }
+    };
+    for (std::size_t i = 0; i < saves.size(); ++i)
+        if (is_valid(saves[i].checkpoint(), wanted.outcomes.saves[i]))
+            wanted.valid_saves.push_back(i);
+    for (std::size_t i = 0; i < steps.size(); ++i)
+        if (is_valid(steps[i].step(), wanted.outcomes.steps[i]))
+            wanted.valid_steps.push_back(i);
+    const auto valid = wanted.valid_saves.size() + wanted.valid_steps.size();
+    if (valid == 0)
+        return std::move(wanted.outcomes);
+    std::vector<written_checkpoint> in_doubt;
+    const auto how =
+        until_known(*database, [&] { return repeat(*database, [&] { return write(wanted, in_doubt); }); });
+    if (how == attempt::unclear)
+        throw error(errc::outcome_unknown,
+                    "the connection was lost while a batch of " + std::to_string(valid) +
+                        " was committed, and others have changed its checkpoints since");
+    return std::move(wanted.outcomes);
 }
 
 std::vector<save_outcome> table_store::save(std::span<const save_request> batch)
 {
-    std::vector<save_outcome> outcomes(batch.size());
-    std::vector<std::size_t> valid;
-    for (std::size_t i = 0; i < batch.size(); ++i) {
-        try {
-            validate(batch[i].checkpoint(), impl_->bounds);
-            valid.push_back(i);
-        } catch (const error& refusal) {
-            outcomes[i] = refusal;
-        }
-    }
-    if (valid.empty())
-        return outcomes;
-    std::vector<written_checkpoint> in_doubt;
-    const auto how = until_known(*impl_->database, [&] {
-        return repeat(*impl_->database, [&] { return impl_->save(batch, valid, outcomes, in_doubt); });
-    });
-    if (how == impl::attempt::unclear)
-        throw error(errc::outcome_unknown,
-                    "the connection was lost while a batch of " + std::to_string(valid.size()) +
-                        " was committed, and others have changed its checkpoints since");
-    return outcomes;
+    return impl_->commit(batch, {}).saves;
+}
+
+std::vector<step_outcome> table_store::put_steps(std::span<const step_request> batch)
+{
+    return impl_->commit({}, batch).steps;
+}
+
+commit_outcomes table_store::commit(std::span<const save_request> saves, std::span<const step_request> steps)
+{
+    return impl_->commit(saves, steps);
 }
 
 std::optional<checkpoint> table_store::load(std::string_view agent_id, std::string_view scope,
@@ -463,47 +517,6 @@ bool table_store::pin(std::string_view agent_id, std::string_view scope, std::st
         in.update_checkpoint(seal(*row));
         return true;
     });
-}
-
-std::vector<step_outcome> table_store::put_steps(std::span<const step_request> batch)
-{
-    std::vector<step_outcome> outcomes(batch.size(), step_outcome(stored{}));
-    std::vector<std::size_t> valid;
-    std::vector<std::string_view> agents;
-    for (std::size_t i = 0; i < batch.size(); ++i) {
-        const auto& wanted = batch[i].step();
-        try {
-            validate(wanted, impl_->bounds);
-        } catch (const error& refusal) {
-            outcomes[i] = refusal;
-            continue;
-        }
-        valid.push_back(i);
-        agents.push_back(wanted.agent_id());
-    }
-    if (valid.empty())
-        return outcomes;
-    write_until_known(*impl_->database, agents, [&](transaction& in) {
-        expect(in, [&] {
-            questions wanted;
-            for (const auto i : valid)
-                ask_for_step(batch[i].step(), wanted);
-            return wanted;
-        });
-        agent_records records(in);
-        for (const auto i : valid) {
-            try {
-                put_step(batch[i], records, in, impl_->database->largest_value());
-                outcomes[i] = stored{};
-            } catch (const error& failure) {
-                if (!concerns_one_request(failure) || !in.is_usable())
-                    throw;
-                outcomes[i] = failure;
-            }
-        }
-        records.write();
-    });
-    return outcomes;
 }
 
 std::vector<step> table_store::load_steps(const step_query& query)

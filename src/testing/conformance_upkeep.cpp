@@ -354,6 +354,69 @@ void a_step_is_replaced_while_it_is_the_same_attempt(const backend_under_test& b
     WAYMARK_EXPECT(store->verify().ok());
 }
 
+void a_step_remembers_how_it_failed(const backend_under_test& backend)
+{
+    auto store = numbered(backend, 1);
+    const auto begun = step("agent", "", "call").with_checkpoint("0");
+    put(*store, begun, true);
+    const auto failed = step(begun).with_failure("the connection was closed");
+    put(*store, failed);
+    store = backend.reopen(std::move(store));
+    WAYMARK_EXPECT(store->load_steps(step_query("agent").pending_only()) == std::vector{failed});
+    WAYMARK_EXPECT_ERROR(errc::invalid_argument, put(*store, step(begun).with_failure("\xff")));
+    WAYMARK_EXPECT_ERROR(errc::conflict, put(*store, step("agent", "", "call").with_checkpoint("0"), true));
+    put(*store, step(failed).with_result(1));
+    store = backend.reopen(std::move(store));
+    WAYMARK_EXPECT(store->load_steps(step_query("agent")) == std::vector{step(begun).with_result(1)});
+    WAYMARK_EXPECT(store->verify().ok());
+}
+
+void a_step_can_expect_a_head(const backend_under_test& backend)
+{
+    auto store = numbered(backend, 2);
+    const auto begin = [&](const char* key, const std::optional<std::string>& head,
+                           const std::optional<std::string>& made_on, const char* scope = "") {
+        const auto request =
+            step_request(step("agent", scope, key).with_checkpoint(made_on), true).expect_head(head);
+        store->put_steps(std::span(&request, 1)).at(0).value_or_throw();
+    };
+    begin("on the head", "1", "1");
+    begin("on another one", "1", "0");
+    begin("on none", "1", std::nullopt);
+    begin("in an empty scope", std::nullopt, std::nullopt, "sub");
+    const auto details = WAYMARK_EXPECT_ERROR(errc::conflict, begin("late", "0", "0"));
+    WAYMARK_EXPECT(details.find("late") != std::string::npos);
+    WAYMARK_EXPECT_ERROR(errc::conflict, begin("late", std::nullopt, std::nullopt));
+    WAYMARK_EXPECT_ERROR(errc::conflict, begin("late", "0", std::nullopt, "sub"));
+    store = backend.reopen(std::move(store));
+    WAYMARK_EXPECT(store->load_steps(step_query("agent")).size() == 4);
+}
+
+void saves_and_steps_can_be_committed_together(const backend_under_test& backend)
+{
+    auto store = numbered(backend, 1);
+    const std::vector<save_request> saves{{checkpoint("agent").with_id("next").with_parent("0")},
+                                          {checkpoint("agent").with_id("0"), save_options().create_only()},
+                                          {checkpoint("")}};
+    const std::vector<step_request> steps{{step("agent", "", "behind it").with_checkpoint("next"), true},
+                                          {step("agent", "", "").with_checkpoint("next")},
+                                          {step("agent", "", "nowhere").with_checkpoint("absent")},
+                                          {step("other", "", "alone").with_result(1)}};
+    for (int i = 0; i < 2; ++i) { // the second time, the acknowledgement was lost
+        const auto outcomes = store->commit(saves, steps);
+        WAYMARK_EXPECT(outcomes.saves.size() == 3 && outcomes.steps.size() == 4);
+        WAYMARK_EXPECT(!outcomes.saves[0].code() && outcomes.saves[1].code() == errc::conflict &&
+                       outcomes.saves[2].code() == errc::invalid_argument);
+        WAYMARK_EXPECT(!outcomes.steps[0].code() && outcomes.steps[1].code() == errc::invalid_argument &&
+                       outcomes.steps[2].code() == errc::not_found && !outcomes.steps[3].code());
+        store = backend.reopen(std::move(store));
+    }
+    WAYMARK_EXPECT(store->count(query("agent")) == 2 && store->load_steps(step_query("agent")).size() == 1);
+    WAYMARK_EXPECT(store->load_steps(step_query("other")).size() == 1 && store->stats().steps == 2);
+    WAYMARK_EXPECT(store->commit({}, {}).saves.empty());
+    WAYMARK_EXPECT(store->verify().ok());
+}
+
 void a_restored_step_needs_no_checkpoint(const backend_under_test& backend)
 {
     auto store = numbered(backend, 1);
@@ -433,6 +496,9 @@ std::vector<conformance_case> upkeep_cases()
         {"erase_scope removes one scope", erase_scope_removes_one_scope},
         {"a step can be erased", a_step_can_be_erased},
         {"a step is replaced while it is the same attempt", a_step_is_replaced_while_it_is_the_same_attempt},
+        {"a step remembers how it failed", a_step_remembers_how_it_failed},
+        {"a step can expect a head", a_step_can_expect_a_head},
+        {"saves and steps can be committed together", saves_and_steps_can_be_committed_together},
         {"a restored step needs no checkpoint", a_restored_step_needs_no_checkpoint},
         {"stats of an agent count its own", stats_of_an_agent_count_its_own},
         {"verify reports and stats count", verify_reports_and_stats_count},

@@ -348,6 +348,14 @@ private:
                 (existing->value.done() || existing->value.attempt() != *request.replaced()))
                 throw error(errc::conflict, "step '" + wanted.key() + "' is done, or another attempt's");
         }
+        if (request.expects_head()) {
+            std::optional<std::string> head;
+            for (const auto& entry : all) // by sequence
+                if (entry.value.agent_id() == wanted.agent_id() && entry.value.scope() == wanted.scope())
+                    head = entry.value.id();
+            if (head != request.expected_head())
+                throw error(errc::conflict, "step '" + wanted.key() + "' expects another head");
+        }
         recorded next{wanted};
         if (wanted.checkpoint_id()) {
             const auto made_on = find(wanted.agent_id(), wanted.scope(), *wanted.checkpoint_id());

@@ -114,7 +114,9 @@ public:
         made.with_attempt(attempt()).with_started_at(time());
         if (one_in(2))
             made.with_checkpoint(on.id());
-        if (one_in(2))
+        if (one_in(8))
+            made.with_failure("it broke");
+        else if (one_in(2))
             made.with_result(one_in(4) ? value() : json::value(json::object{{"r", below(3)}}));
         return made;
     }
@@ -427,6 +429,8 @@ private:
                 added.restored();
             if (!added.is_create_only() && next_.one_in(2))
                 added.replacing(next_.attempt());
+            if (next_.one_in(4))
+                added.expect_head(next_.one_in(4) ? std::nullopt : std::optional(next_.key().id()));
         }
         write("put_steps",
               [&](store& s, std::ostream& seen) { seen << observation::show_codes(s.put_steps(batch)); });

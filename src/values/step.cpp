@@ -1,4 +1,5 @@
 #include "json_document.hpp"
+#include "text.hpp"
 #include "timestamp.hpp"
 
 #include <waymark/error.hpp>
@@ -21,8 +22,8 @@ std::size_t step::bytes() const noexcept
 {
     constexpr std::size_t numbers = 8;
     return agent_id_.size() + scope_.size() + key_.size() + attempt_.size() +
-           (checkpoint_id_ ? checkpoint_id_->size() : 0) + (result_ ? detail::payload_bytes(*result_) : 0) +
-           numbers;
+           (checkpoint_id_ ? checkpoint_id_->size() : 0) + (failure_ ? failure_->size() : 0) +
+           (result_ ? detail::payload_bytes(*result_) : 0) + numbers;
 }
 
 step& step::with_agent(std::string agent_id) &
@@ -50,12 +51,24 @@ step&& step::with_attempt(std::string attempt) &&
 step& step::with_result(json_input result) &
 {
     result_ = std::move(result).take();
+    failure_.reset();
     return *this;
 }
 
 step&& step::with_result(json_input result) &&
 {
     return std::move(with_result(std::move(result)));
+}
+
+step& step::with_failure(std::optional<std::string> text) &
+{
+    failure_ = std::move(text);
+    return *this;
+}
+
+step&& step::with_failure(std::optional<std::string> text) &&
+{
+    return std::move(with_failure(std::move(text)));
 }
 
 step& step::with_checkpoint(std::optional<std::string> checkpoint_id) &
@@ -85,7 +98,8 @@ bool operator==(const step& left, const step& right) noexcept
     return left.agent_id() == right.agent_id() && left.scope() == right.scope() &&
            left.key() == right.key() && left.attempt() == right.attempt() && left.done() == right.done() &&
            (!left.done() || detail::same_content(*left.result(), *right.result())) &&
-           left.checkpoint_id() == right.checkpoint_id() && left.started_at() == right.started_at();
+           left.failure() == right.failure() && left.checkpoint_id() == right.checkpoint_id() &&
+           left.started_at() == right.started_at();
 }
 
 void validate(const step& step, const limits& bounds)
@@ -98,6 +112,15 @@ void validate(const step& step, const limits& bounds)
         validate_id(*step.checkpoint_id(), "the step's checkpoint id");
     if (!detail::is_printable(step.started_at()))
         throw error(errc::invalid_argument, "started_at is outside the years 0 to 9999");
+    if (step.failure()) {
+        if (step.done())
+            throw error(errc::invalid_argument, "a step that is done has no failure");
+        detail::require_utf8(*step.failure(), "the step's failure");
+        if (step.failure()->size() > bounds.max_message_bytes())
+            throw error(errc::invalid_argument, "the step's failure is larger than "
+                                                "limits::max_message_bytes (" +
+                                                    std::to_string(bounds.max_message_bytes()) + ")");
+    }
     if (!step.done())
         return;
     detail::check_json(*step.result(), bounds.max_depth(), "the step's result");
@@ -145,19 +168,24 @@ void tag_invoke(json::value_from_tag, json::value& to, const step& from)
     object["started_at"] = detail::to_rfc3339(from.started_at());
     if (from.done())
         object["result"] = *from.result();
+    if (from.failure())
+        object["failure"] = *from.failure();
 }
 
 step tag_invoke(json::value_to_tag<step>, const json::value& from)
 {
     const detail::object_reader reader(from, "step");
-    reader.refuse_others({"agent_id", "scope", "key", "attempt", "checkpoint_id", "started_at", "result"},
-                         "a step has none such");
+    reader.refuse_others(
+        {"agent_id", "scope", "key", "attempt", "checkpoint_id", "started_at", "result", "failure"},
+        "a step has none such");
     step result(reader.string("agent_id"), reader.string_or("scope", ""), reader.string("key"));
     result.with_attempt(reader.string_or("attempt", ""))
         .with_checkpoint(reader.optional_string("checkpoint_id"))
         .with_started_at(reader.time("started_at"));
     if (const auto* value = reader.find("result"))
         result.with_result(*value);
+    if (auto text = reader.optional_string("failure"))
+        result.with_failure(std::move(text));
     return result;
 }
 

@@ -94,11 +94,11 @@ bool has_control(std::string_view text) noexcept
     return false;
 }
 
-std::string quoted(std::string_view text)
+std::string printable(std::string_view text, std::size_t longest)
 {
-    std::string result = "'";
+    std::string result;
     std::size_t at = 0;
-    while (at < text.size() && result.size() < longest_shown) {
+    while (at < text.size() && result.size() < longest) {
         const auto length = sequence_length(text.substr(at));
         const auto byte = static_cast<unsigned char>(text[at]);
         if (length == 0 || byte < 0x20 || byte == 0x7F)
@@ -110,8 +110,14 @@ std::string quoted(std::string_view text)
             result += text.substr(at, length);
         at += length == 0 ? 1 : length;
     }
-    result += at < text.size() ? "…'" : "'";
+    if (at < text.size())
+        result += "…";
     return result;
+}
+
+std::string quoted(std::string_view text)
+{
+    return "'" + printable(text, longest_shown) + "'";
 }
 
 void require_utf8(std::string_view text, std::string_view what)

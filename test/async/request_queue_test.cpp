@@ -15,10 +15,6 @@ public:
     {
         measure({}, 0);
     }
-    bool joins(const request& first) const noexcept override
-    {
-        return scheduled() == schedule::batched && first.scheduled() == schedule::batched;
-    }
     void run(const detail::request_target&, std::span<const std::shared_ptr<request>>) noexcept override {}
 
 protected:

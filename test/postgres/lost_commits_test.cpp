@@ -79,6 +79,7 @@ public:
     {
     }
 
+    void resume() { session_.async_resume(asio::use_future).get(); }
     //! The parent of what was saved.
     std::optional<std::string> save(const std::string& name)
     {
@@ -164,6 +165,7 @@ TEST_CASE("a commit that reaches the server after a session has looked for it ch
         postgres_options().with_schema(schema.name()).with_retry_for(std::chrono::milliseconds(0)));
 
     // A new agent: there is no row yet that the lost transaction could have locked.
+    agent.resume();
     proxy.fail_next_commit(test::postgres_proxy::fault::held_back, {});
     proxy.refuse_connections(true);
     CHECK(agent.failure_of("first") == errc::outcome_unknown);

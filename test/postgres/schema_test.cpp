@@ -191,7 +191,7 @@ TEST_CASE("tables of an older format become those of the present one, with what 
         return shape;
     };
     CHECK(shape_of("format_1") == shape_of("as_new"));
-    CHECK(postgres_store::upgrade_ddl(2).empty());
+    CHECK(postgres_store::upgrade_ddl(3).empty());
     CHECK_THROWS_AS(postgres_store::upgrade_ddl(0), error);
 }
 

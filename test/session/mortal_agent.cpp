@@ -124,7 +124,7 @@ asio::awaitable<json::value> make_once(session& session, effects& world, std::st
 asio::awaitable<void> fail_once(session& session, std::string key)
 {
     const auto refused = []() -> asio::awaitable<json::value> {
-        throw std::runtime_error("refused");
+        throw not_begun("refused");
         co_return nullptr; // what makes it a coroutine
     };
     try {

@@ -241,14 +241,54 @@ asio::awaitable<void> two_writers(async_store& store)
     const auto again = co_await first.async_checkpoint("mine again", 3, chat_of(3));
     CHECK(again.parent_id() == moved.id());
 
-    // Without a look at what is there, an exclusive session does not begin a second history.
-    session third{store, "agent", session_options().exclusive()};
-    co_await third.async_checkpoint("blind", 1, chat_of(1), how.token());
+    // One that has seen nothing goes on from nothing.
+    session other{store, "other", session_options().exclusive()};
+    co_await other.async_resume();
+    session faster{store, "other"};
+    co_await faster.async_checkpoint("faster", 1, chat_of(1));
+    co_await other.async_checkpoint("blind", 1, chat_of(1), how.token());
     CHECK(how.code == errc::conflict);
     CHECK(how.says("went on from nothing"));
 }
 
+//! A forgotten async_resume.
+asio::awaitable<void> save_without_resume(async_store& store)
+{
+    session first{store, "agent"};
+    co_await first.async_checkpoint("root", 1, chat_of(1));
+    const auto head = co_await first.async_checkpoint("head", 2, chat_of(2));
+
+    session forgetful{store, "agent"};
+    const auto saved = co_await forgetful.async_checkpoint("goes on", 3, chat_of(3));
+    CHECK(saved.parent_id() == head.id());
+    session exclusive{store, "agent", session_options().exclusive()};
+    const auto next = co_await exclusive.async_checkpoint("goes on", 4, chat_of(4));
+    CHECK(next.parent_id() == saved.id());
+    int runs = 0;
+    session stepping{store, "agent", session_options().exclusive()};
+    const auto count = [&runs]() -> asio::awaitable<boost::json::value> { co_return ++runs; };
+    co_await stepping.async_step("step", count);
+    const auto steps = co_await stepping.async_load_steps();
+    REQUIRE(steps.size() == 1);
+    CHECK(steps[0].checkpoint_id() == next.id());
+
+    // Another root only if that is asked for, once, and whoever moved the head is noticed all the same.
+    session anew{store, "agent", session_options().start_new_root().exclusive()};
+    const auto root = co_await anew.async_checkpoint("anew", 1, chat_of(1));
+    CHECK_FALSE(root.parent_id());
+    const auto after = co_await anew.async_checkpoint("behind it", 2, chat_of(2));
+    CHECK(after.parent_id() == root.id());
+    session empty{store, "nobody yet", session_options().start_new_root()};
+    const auto only = co_await empty.async_checkpoint("first", 1, chat_of(1));
+    CHECK_FALSE(only.parent_id());
+}
+
 } // namespace
+
+TEST_CASE("a session that was not resumed goes on from the head, or begins anew if it is told to", "[stores]")
+{
+    on_every_store(save_without_resume);
+}
 
 TEST_CASE("of two exclusive sessions one gets a conflict that says who moved the head", "[stores]")
 {

@@ -26,11 +26,20 @@ asio::awaitable<json::value> count_up(int& runs, json::value result)
     co_return result;
 }
 
+//! Nothing happens.
 asio::awaitable<json::value> fail(int& runs)
 {
     ++runs;
-    throw std::runtime_error("the hotel is full");
+    throw not_begun("the hotel is full");
     co_return nullptr; // what makes it a coroutine
+}
+
+//! Something may have happened.
+asio::awaitable<json::value> break_off(int& runs, std::string what = "the connection was closed")
+{
+    ++runs;
+    throw std::runtime_error(what);
+    co_return nullptr;
 }
 
 //! What a step throws, or the default error code.
@@ -42,6 +51,10 @@ asio::awaitable<std::error_code> code_of(asio::awaitable<json::value> made, std:
         if (what != nullptr)
             *what = thrown.what();
         co_return thrown.code();
+    } catch (const std::exception& thrown) {
+        if (what != nullptr)
+            *what = thrown.what();
+        co_return errc::callback_threw;
     }
     co_return std::error_code();
 }
@@ -104,6 +117,54 @@ asio::awaitable<void> fail_and_try_again(async_store& store)
     const auto booked = co_await session.async_step("book", count_up(runs, true));
     CHECK(booked == true);
     CHECK(runs == 2);
+}
+
+asio::awaitable<void> break_off_and_try_again(async_store& store)
+{
+    session session{store, "agent"};
+    co_await session.async_checkpoint("start", 1, chat_of(1));
+    int runs = 0;
+    std::string what;
+    try {
+        co_await session.async_step("book", break_off(runs));
+    } catch (const std::runtime_error& thrown) {
+        what = thrown.what();
+    }
+    CHECK(what == "the connection was closed"); // as it was thrown
+    auto steps = co_await session.async_load_steps();
+    REQUIRE(steps.size() == 1);
+    CHECK_FALSE(steps[0].done());
+    CHECK(steps[0].failure() == "the connection was closed");
+
+    // It does not run again, and whoever asks is told what is known.
+    waymark::session later{store, "agent"};
+    co_await later.async_resume();
+    const auto code =
+        co_await code_of(later.async_step("book", count_up(runs, 1), asio::use_awaitable), &what);
+    CHECK(code == errc::step_in_doubt);
+    CHECK_THAT(what, Catch::Contains("its action threw 'the connection was closed'"));
+    CHECK(runs == 1);
+
+    // A repetition that is safe leaves nothing of it; nor does a settlement.
+    const auto repeated =
+        co_await later.async_step("book", count_up(runs, "booked"), step_options().safe_to_repeat());
+    CHECK(repeated == "booked");
+    const std::string odd("a\0b\xff\n", 5);
+    co_await code_of(later.async_step("odd", break_off(runs, odd), asio::use_awaitable));
+    steps = co_await later.async_load_steps();
+    REQUIRE(steps.size() == 2);
+    CHECK_FALSE(steps[0].failure());
+    CHECK(steps[1].failure() == "a"); // what() ends there
+    const bool settled = co_await later.async_settle_step("odd", "done");
+    CHECK(settled);
+    steps = co_await later.async_load_steps();
+    CHECK_FALSE(steps.at(1).failure());
+    const std::string bytes = "\xff\n" + std::string(5000, 'x');
+    co_await code_of(later.async_step("long", break_off(runs, bytes), asio::use_awaitable));
+    steps = co_await later.async_load_steps();
+    REQUIRE(steps.at(1).failure());
+    CHECK(steps[1].failure()->starts_with("\\xff\\x0axxx"));
+    CHECK(steps[1].failure()->size() < 1100);
 }
 
 asio::awaitable<void> be_in_doubt(async_store& store)
@@ -195,7 +256,12 @@ TEST_CASE("a step happens once", "[stores]")
     on_every_store(happen_once);
 }
 
-TEST_CASE("an action that fails is not recorded, and can be tried again", "[stores]")
+TEST_CASE("an action that throws leaves a doubt, and what it threw", "[stores]")
+{
+    on_every_store(break_off_and_try_again);
+}
+
+TEST_CASE("an action that says that it was not begun is not recorded, and can be tried again", "[stores]")
 {
     on_every_store(fail_and_try_again);
 }

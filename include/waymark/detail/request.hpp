@@ -65,7 +65,7 @@ public:
     enum class schedule : unsigned char {
         read,       //!< beside the writes
         survey,     //!< a read that takes long: beside the writes, and beside the short reads
-        batched,    //!< with others of its kind that wait in the same lane, in one commit
+        batched,    //!< with others that wait in the same lane, in one commit
         ordered,    //!< alone in its lane: a short write
         background, //!< upkeep: beside the lanes; only what its own agents ask for later waits for it
         flush,      //!< when all writes that came before it have ended
@@ -95,9 +95,7 @@ public:
         start_ = std::chrono::steady_clock::now();
         queue_depth_ = queue_depth;
     }
-    //! Whether it may share a commit with this one, which is before it in the lane.
-    virtual bool joins(const request& /*first*/) const noexcept { return false; }
-    //! Carries out itself, and those that have joined it. `batch` begins with this one.
+    //! Carries out itself, and those that share its commit. `batch` begins with this one.
     virtual void run(const request_target& in, std::span<const std::shared_ptr<request>> batch) noexcept = 0;
 
     //! Sets the error that it ends with, and names the agent if `details` does not. Lets go of what it was
@@ -200,8 +198,8 @@ private:
 };
 
 //! One that ends with a value.
-template <class Result>
-class result_request : public request {
+template <class Result, class Base = request>
+class result_request : public Base {
 public:
     using result_type = Result;
     using awaited = result_request; // what an operation knows of it
@@ -209,7 +207,7 @@ public:
     Result take_result() noexcept { return std::move(result_); }
 
 protected:
-    using request::request;
+    using Base::Base;
     Result result_{};
 };
 
@@ -256,37 +254,67 @@ private:
     std::optional<Function> function_;
 };
 
-//! A save. Those that wait in a lane are committed together.
-class batched_save : public result_request<save_receipt> {
+//! What shares one commit, and how it ended.
+struct shared_commit {
+    std::vector<save_request> saves;
+    std::vector<step_request> steps;
+    commit_outcomes outcomes;
+    std::size_t requests = 0;
+    std::chrono::steady_clock::time_point end;
+    // Of the next request that takes its outcomes.
+    std::size_t next_save = 0;
+    std::size_t next_step = 0;
+};
+
+//! A write that is committed together with whatever else waits in its lane: saves, and records of steps
+//! behind them.
+class batched_request : public request {
+public:
+    void run(const request_target& in, std::span<const std::shared_ptr<request>> batch) noexcept final;
+
+protected:
+    explicit batched_request(std::string agent_id) : request(schedule::batched, std::move(agent_id)) {}
+
+    virtual std::size_t saves() const noexcept { return 0; }
+    virtual std::size_t steps() const noexcept { return 0; }
+    //! Moves what it wants there, where it has room. @throws std::bad_alloc; then nothing was moved
+    virtual void add_to(shared_commit& batch) = 0;
+    //! Takes back what it has added, and its outcomes.
+    virtual void take_from(shared_commit& batch, const request_target& in) noexcept = 0;
+};
+
+//! A save.
+class batched_save : public result_request<save_receipt, batched_request> {
 public:
     explicit batched_save(save_request wanted);
 
-    bool joins(const request& first) const noexcept override;
-    void run(const request_target& in, std::span<const std::shared_ptr<request>> batch) noexcept override;
-
 protected:
     //! What it wants is to be set before it is submitted.
-    explicit batched_save(std::string agent_id) : result_request(schedule::batched, std::move(agent_id)) {}
+    explicit batched_save(std::string agent_id) : result_request(std::move(agent_id)) {}
 
     std::size_t unstored_bytes(const limits& accepted, std::uint64_t store_identity) const override;
     void drop_input() noexcept override { wanted_.reset(); }
+    std::size_t saves() const noexcept override { return 1; }
+    void add_to(shared_commit& batch) override;
+    void take_from(shared_commit& batch, const request_target& in) noexcept override;
 
     std::optional<save_request> wanted_; // comes back from the store after a success
 };
 
-//! Records of steps, likewise.
-class batched_steps final : public result_request<std::vector<step_outcome>> {
+//! Records of steps.
+class batched_steps : public result_request<std::vector<step_outcome>, batched_request> {
 public:
     explicit batched_steps(std::vector<step_request> wanted);
 
-    bool joins(const request& first) const noexcept override;
-    void run(const request_target& in, std::span<const std::shared_ptr<request>> batch) noexcept override;
-
 protected:
+    explicit batched_steps(std::string agent_id) : result_request(std::move(agent_id)) {}
+
     std::size_t unstored_bytes(const limits& accepted, std::uint64_t store_identity) const override;
     void drop_input() noexcept override { wanted_.clear(); }
+    std::size_t steps() const noexcept override { return wanted_.size(); }
+    void add_to(shared_commit& batch) override;
+    void take_from(shared_commit& batch, const request_target& in) noexcept override;
 
-private:
     std::vector<step_request> wanted_;
 };
 

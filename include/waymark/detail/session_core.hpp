@@ -3,6 +3,8 @@
 
 #include <waymark/detail/request.hpp>
 #include <waymark/detail/scheduler.hpp>
+#include <waymark/detail/session_functions.hpp>
+#include <waymark/detail/session_position.hpp>
 #include <waymark/detail/work.hpp>
 #include <waymark/hooks.hpp>
 #include <waymark/session_options.hpp>
@@ -22,17 +24,9 @@ namespace waymark::detail {
 
 class session_core;
 class session_save;
+class step_begin;
 template <class Argument>
 class hook_list;
-
-//! What the next save goes on from.
-struct session_position {
-    std::optional<std::string> parent; // the next save's parent
-    std::optional<std::string> head;   // what the store's head is expected to be
-    std::int64_t sequence = 0;         // the head's
-    std::optional<std::string> before; // what the last save had as its parent, should it be repeated
-    bool past_damage = false;          // `head` is the newest that can be read, not what the store calls so
-};
 
 //! A session prunes its own scope, unless the policies name another one.
 retention own_retention(retention policies, const std::string& scope);
@@ -44,6 +38,9 @@ public:
     virtual void set_busy(bool busy) = 0;
 };
 
+//! Whether a request goes on from where the session is, which it has to know then.
+enum class needs_position : bool { no, yes };
+
 //! A request that waits for its turn in a session before it goes to the store. Both functions are called on
 //! the session's executor.
 class session_request {
@@ -53,6 +50,7 @@ public:
     virtual void begin(session_core& in) = 0;
     //! The store has carried it out, or `begin` threw. Calls `session_core::end_current`, now or later.
     virtual void carried_out(session_core& in) noexcept = 0;
+    virtual needs_position builds_on_position() const noexcept { return needs_position::no; }
 
 protected:
     ~session_request() = default;
@@ -110,10 +108,12 @@ public:
     //! that ended.
     using look_function = void (session_core::*)(store& from);
     using look_end = void (session_core::*)() noexcept;
-    void look(look_function function, look_end then);
+    void look(look_function function, look_end then, request::schedule when = request::schedule::read);
 
     void begin_save(session_save& save);
     void save_carried_out(session_save& save) noexcept;
+    void begin_step(step_begin& wanted);
+    void step_carried_out(step_begin& wanted) noexcept;
 
     // Steps that are being made; one key at a time.
 
@@ -150,6 +150,8 @@ private:
     session_request& current() const noexcept;
 
     // Saves
+    void find_position(store& from);
+    void start_from_position() noexcept;
     void look_up_doubtful_save(store& from);
     void settle_doubtful_save() noexcept;
     void load_target(store& from);
@@ -157,6 +159,8 @@ private:
     void look_up_head(store& from);
     void explain_conflict() noexcept;
     session_save& current_save() const noexcept;
+    void find_or_begin_step(store& in);
+    void end_step_begin() noexcept;
     bool ask_hooks(session_save& save);
     void end_save(session_save& save) noexcept;
     void report(session_error::source where, std::error_code code, const std::string& message) noexcept;
@@ -176,6 +180,7 @@ private:
     mutable std::mutex mutex_; // guards what follows
     std::shared_ptr<const waymark::strategy> strategy_;
     session_position position_;
+    bool has_position_ = false; // it was resumed, or has looked
     request_list queue_;
     std::shared_ptr<request> current_;   // whose turn it is
     std::shared_ptr<session_core> self_; // while there is anything to do
@@ -253,6 +258,7 @@ class session_save : public batched_save, public session_request {
 public:
     void begin(session_core& in) override { in.begin_save(*this); }
     void carried_out(session_core& in) noexcept override { in.save_carried_out(*this); }
+    needs_position builds_on_position() const noexcept override { return needs_position::yes; }
 
 protected:
     enum class on_veto : bool { succeed, fail };
@@ -301,6 +307,27 @@ public:
 
     rollback_save(std::string agent_id, std::string target);
     result_type take_result() noexcept;
+};
+
+//! The beginning of a step: a record that must not be there yet, written with whatever saves wait. Only if it
+//! is there already, someone looks at it.
+class step_begin final : public batched_steps, public session_request {
+public:
+    using result_type = begun_step;
+    using awaited = step_begin;
+
+    step_begin(step wanted, step_options options);
+    void begin(session_core& in) override { in.begin_step(*this); }
+    void carried_out(session_core& in) noexcept override { in.step_carried_out(*this); }
+    needs_position builds_on_position() const noexcept override { return needs_position::yes; }
+    result_type take_result() noexcept { return std::move(begun_); }
+
+private:
+    friend class session_core;
+
+    const step_options options_;
+    begun_step begun_;
+    session_position position_;
 };
 
 } // namespace waymark::detail

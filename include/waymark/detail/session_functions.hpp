@@ -1,7 +1,7 @@
 //! What a session asks of its store: blocking functions, which run on the pool.
 #pragma once
 
-#include <waymark/detail/session_core.hpp>
+#include <waymark/detail/session_position.hpp>
 #include <waymark/diff.hpp>
 #include <waymark/history.hpp>
 #include <waymark/resume.hpp>
@@ -55,6 +55,9 @@ begun_step begin_step(store& in, const step& wanted, const step_options& options
                       const std::optional<session_position>& exclusive);
 //! Records the result, unless someone else, who repeated it meanwhile, was faster. Returns what is recorded.
 step end_step(store& in, const step& made);
+//! What an exception says, as it is recorded: not longer than a few lines, and such that every store can hold
+//! it.
+std::string failure_text(std::string_view said);
 //! Removes the record of a step that has not ended.
 void withdraw_step(store& in, const step& begun);
 //! Records how a step that is in doubt ended. Returns whether it was in doubt.

@@ -67,19 +67,27 @@ public:
         boost::json::value result;
         std::exception_ptr failure;
         bool is_aborted = false;
+        bool is_withdrawn = false;
+        std::string said;
         try {
             if constexpr (std::is_same_v<Action, asio::awaitable<boost::json::value>>)
                 result = co_await std::move(action);
             else
                 result = co_await action();
+        } catch (const not_begun&) {
+            failure = std::current_exception();
+            is_withdrawn = true;
         } catch (const std::system_error& thrown) {
             failure = std::current_exception();
             is_aborted = thrown.code() == asio::error::operation_aborted;
+            said = thrown.what();
+        } catch (const std::exception& thrown) {
+            failure = std::current_exception();
+            said = thrown.what();
         } catch (...) {
             failure = std::current_exception();
+            said = "something that is no std::exception";
         }
-        const auto after = co_await asio::this_coro::cancellation_state;
-        const bool was_cancelled = after.cancelled() != asio::cancellation_type::none;
         // How it ended is recorded, whether or not anyone waits for it any more.
         co_await asio::this_coro::reset_cancellation_state(asio::disable_cancellation());
         if (failure) {
@@ -89,8 +97,10 @@ public:
                     "step '" + self.key_ + "' of agent '" + self.session_->agent_id() +
                         "' was cancelled while it ran, so that it is in doubt; look whether it took effect, "
                         "then call async_settle_step (it did) or async_forget_step (it did not)");
-            if (!was_cancelled) // what was cancelled half-way may have taken effect
+            if (is_withdrawn)
                 co_await self.withdraw(begun);
+            else // it may have taken effect
+                co_await self.note_failure(begun.record, failure_text(said));
             std::rethrow_exception(failure);
         }
         co_return co_await self.end(begun.record.with_result(result));
@@ -124,34 +134,60 @@ private:
 
     asio::awaitable<begun_step> begin()
     {
-        auto begin = [wanted = step(session_->agent_id(), session_->options().scope(), key_),
-                      options = options_, exclusive = session_->options().is_exclusive()](
-                         store& in, const session_position& position) mutable {
-            wanted.with_checkpoint(position.parent);
-            return std::optional(
-                begin_step(in, wanted, options, exclusive ? std::optional(position) : std::nullopt));
-        };
-        const auto ignore = [](session_core&, const std::optional<begun_step>&) {};
-        using request_type = session_function<decltype(begin), std::decay_t<decltype(ignore)>>;
         auto token = with_diagnostics(asio::use_awaitable);
+        step wanted(session_->agent_id(), session_->options().scope(), key_);
         auto begun =
-            co_await start_request<request_type>(session_, executor_, token, request::schedule::ordered,
-                                                 session_->agent_id(), std::move(begin), ignore);
-        co_return std::move(*begun);
+            co_await start_request<step_begin>(session_, executor_, token, std::move(wanted), options_);
+        co_return begun;
     }
 
     asio::awaitable<boost::json::value> end(step record)
     {
         std::error_code code;
         diagnostics details;
-        const store_write write = [record = std::move(record)](store& in) {
-            return std::optional(end_step(in, record));
+        // The checkpoint that it was made on, and its record with it, may have been removed meanwhile. It
+        // took effect all the same.
+        auto ended = step_request(record).replacing(record.attempt()).restored();
+        if (co_await put(std::move(ended), code, details))
+            co_return *record.result();
+        if (code == errc::conflict) { // someone else has ended it, or begins it anew
+            const store_write write = [&record](store& in) { return std::optional(end_step(in, record)); };
+            auto found = co_await persist(write, code, details);
+            if (!code)
+                co_return *found->result();
+        }
+        throw error(code, "step '" + key_ +
+                              "' took effect, but its result could not be recorded: " + details.message());
+    }
+
+    //! What is known of a step that is in doubt. It is in doubt without that, too.
+    asio::awaitable<void> note_failure(step record, std::string text)
+    {
+        std::error_code ignored;
+        diagnostics details;
+        record.with_failure(std::move(text));
+        auto noted = step_request(record).replacing(record.attempt());
+        co_await put(std::move(noted), ignored, details);
+    }
+
+    //! Writes a record with whatever saves wait. Returns whether it is written.
+    asio::awaitable<bool> put(step_request record, std::error_code& code, diagnostics& details)
+    {
+        const std::vector<step_request> wanted{std::move(record)};
+        step_outcome outcome;
+        const auto write = [&]() -> asio::awaitable<void> {
+            auto token = with_diagnostics(details, asio::redirect_error(asio::use_awaitable, code));
+            auto copy = wanted;
+            auto outcomes = co_await start_request<batched_steps>(session_->store_scheduler(), executor_,
+                                                                  token, std::move(copy));
+            if (code)
+                co_return;
+            outcome = std::move(outcomes.front());
+            code = outcome.code();
+            details = std::move(outcome).details();
         };
-        auto ended = co_await persist(write, code, details);
-        if (code)
-            throw error(code, "step '" + key_ + "' took effect, but its result could not be recorded: " +
-                                  details.message());
-        co_return *ended->result();
+        co_await until_through(write, code);
+        co_return !code;
     }
 
     //! As if it had never begun, if this call began it. If that cannot be written, it stays in doubt.
@@ -168,20 +204,31 @@ private:
         co_await persist(write, ignored, details);
     }
 
-    //! Writes something that must not be lost to a queue that is full for a moment.
-    asio::awaitable<std::optional<step>> persist(const store_write& write, std::error_code& code,
+    asio::awaitable<std::optional<step>> persist(const store_write& wanted, std::error_code& code,
                                                  diagnostics& details)
+    {
+        std::optional<step> written;
+        const auto write = [&]() -> asio::awaitable<void> {
+            auto token = with_diagnostics(details, asio::redirect_error(asio::use_awaitable, code));
+            written = co_await start_request<function_request<store_write>>(
+                session_->store_scheduler(), executor_, token, request::schedule::ordered,
+                session_->agent_id(), wanted);
+        };
+        co_await until_through(write, code);
+        co_return written;
+    }
+
+    //! Writes something that must not be lost to a queue that is full for a moment.
+    template <class Write>
+    static asio::awaitable<void> until_through(const Write& write, std::error_code& code)
     {
         constexpr int attempts = 8; // two and a half seconds together
         timer pause(co_await asio::this_coro::executor);
         for (int attempt = 1;; ++attempt) {
-            auto token = with_diagnostics(details, asio::redirect_error(asio::use_awaitable, code));
-            auto written = co_await start_request<function_request<store_write>>(
-                session_->store_scheduler(), executor_, token, request::schedule::ordered,
-                session_->agent_id(), write);
+            co_await write();
             const bool may_pass = code == errc::overloaded || code == errc::busy || code == errc::unavailable;
             if (!may_pass || attempt == attempts)
-                co_return written;
+                co_return;
             pause.expires_after(std::chrono::milliseconds(10 << attempt));
             std::error_code ignored;
             auto rest = asio::redirect_error(asio::use_awaitable, ignored);

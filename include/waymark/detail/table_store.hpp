@@ -39,6 +39,7 @@ public:
     prune_result prune(std::string_view agent_id, const retention& policies, dry_run dry) final;
     bool pin(std::string_view agent_id, std::string_view scope, std::string_view id, bool pinned) final;
     std::vector<step_outcome> put_steps(std::span<const step_request> batch) final;
+    commit_outcomes commit(std::span<const save_request> saves, std::span<const step_request> steps) final;
     std::vector<step> load_steps(const step_query& query) final;
     bool erase_step(std::string_view agent_id, std::string_view scope, std::string_view key,
                     const std::optional<std::string>& attempt = std::nullopt) final;

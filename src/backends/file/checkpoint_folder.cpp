@@ -178,6 +178,10 @@ void checkpoint_folder::put_step(const step_request& request, file_changes& chan
     if (existing != nullptr && existing->damage && request.replaced())
         fail_damaged(*existing); // it does not tell whose it is
     detail::require_condition(request, existing == nullptr ? nullptr : &existing->content.value);
+    if (request.expects_head() && scope != nullptr && scope->without_sequence() != nullptr)
+        fail_damaged(*scope->without_sequence()); // it may be the head
+    const auto* head = scope == nullptr ? nullptr : scope->head();
+    detail::require_head(request, head == nullptr ? std::nullopt : std::optional(head->header.id()));
     step_document next{wanted, 0};
     if (wanted.checkpoint_id()) {
         const auto* made_on = scope == nullptr ? nullptr : scope->find(*wanted.checkpoint_id());

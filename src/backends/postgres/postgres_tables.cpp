@@ -657,10 +657,11 @@ void postgres_tables::put_step(const step_row& row)
     write(
         kind::step,
         by_agent("INSERT INTO waymark.steps (agent_id, agent, scope, key, checkpoint, made_on, started_at, "
-                 "result, attempt, checksum) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) "
+                 "result, attempt, failure, checksum) "
+                 "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) "
                  "ON CONFLICT (agent_id, agent, scope, key) DO UPDATE SET checkpoint = excluded.checkpoint, "
                  "made_on = excluded.made_on, started_at = excluded.started_at, result = excluded.result, "
-                 "attempt = excluded.attempt, checksum = excluded.checksum",
+                 "attempt = excluded.attempt, failure = excluded.failure, checksum = excluded.checksum",
                  row.agent)
             .add(row.scope)
             .add(row.key)
@@ -669,6 +670,7 @@ void postgres_tables::put_step(const step_row& row)
             .add(row.started_at)
             .add_bytes(row.result)
             .add(row.attempt)
+            .add_bytes(row.failure)
             .add_bytes(row.check));
     steps_[{row.agent, row.scope, row.key}] = row;
 }

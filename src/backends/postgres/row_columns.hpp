@@ -71,7 +71,8 @@ inline tables::step_row read_step(const rows& found, int at)
     row.started_at = found.number(at, 5);
     row.result = found.optional_text(at, 6);
     row.attempt = found.text(at, 7);
-    row.check = found.text(at, 8);
+    row.failure = found.optional_text(at, 8);
+    row.check = found.text(at, 9);
     return row;
 }
 
@@ -108,7 +109,7 @@ inline std::string read_text(const rows& found, int at)
     "SELECT agent, sequence, scope, id, parent, name, iteration, created_at, messages, metadata, chain, "    \
     "body, pinned, stored_bytes, content_bytes, checksum FROM waymark.checkpoints "
 #define STEP_COLUMNS                                                                                         \
-    "SELECT agent, scope, key, checkpoint, made_on, started_at, result, attempt, checksum FROM "             \
+    "SELECT agent, scope, key, checkpoint, made_on, started_at, result, attempt, failure, checksum FROM "    \
     "waymark.steps "
 #define OBJECT_COLUMNS "SELECT agent, number, hash, body FROM waymark.objects "
 

@@ -92,6 +92,7 @@ constexpr std::array tables = {
                    "    started_at int8 NOT NULL,\n"
                    "    result bytea,\n"
                    "    attempt text COLLATE \"C\" NOT NULL,\n"
+                   "    failure bytea,\n"
                    "    checksum bytea NOT NULL,\n"
                    "    PRIMARY KEY (agent_id, agent, scope, key)"},
 };
@@ -112,6 +113,7 @@ constexpr std::array<const char*, format_version - 1> upgrades = {
     "ALTER TABLE waymark.messages ADD COLUMN stamp int8 NOT NULL DEFAULT 0;\n"
     "ALTER TABLE waymark.steps ADD COLUMN attempt text COLLATE \"C\" NOT NULL DEFAULT '';\n"
     "CREATE INDEX pending_steps ON waymark.steps (agent_id, agent, scope) WHERE result IS NULL;\n",
+    "ALTER TABLE waymark.steps ADD COLUMN failure bytea;\n",
 };
 
 //! The present format, all but the schema.

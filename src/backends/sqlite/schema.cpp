@@ -94,6 +94,7 @@ constexpr std::array<const char*, format_version> migrations = {
     ALTER TABLE steps ADD COLUMN attempt TEXT NOT NULL DEFAULT '';
     CREATE INDEX pending_steps ON steps (agent, scope) WHERE result IS NULL;
     )",
+    "ALTER TABLE steps ADD COLUMN failure TEXT",
 };
 
 void configure(connection& db, int option, int value)
@@ -169,8 +170,8 @@ void migrate(connection& db, const std::string& path)
         require_ours(db, path, found);
     for (auto version = found.format; version < format_version; ++version)
         db.run(migrations[static_cast<std::size_t>(version)]);
-    static_assert(application_id == 1463900493 && format_version == 3, "the statement below says so, too");
-    db.run("PRAGMA application_id = 1463900493; PRAGMA user_version = 3");
+    static_assert(application_id == 1463900493 && format_version == 4, "the statement below says so, too");
+    db.run("PRAGMA application_id = 1463900493; PRAGMA user_version = 4");
     work.commit();
 }
 

@@ -533,7 +533,8 @@ void sqlite_tables::remove_object(std::int64_t agent, std::int64_t number)
 // Steps
 
 #define STEP_COLUMNS                                                                                         \
-    "SELECT agent, scope, key, checkpoint, made_on, started_at, result, attempt, checksum FROM steps "
+    "SELECT agent, scope, key, checkpoint, made_on, started_at, result, attempt, failure, checksum FROM "    \
+    "steps "
 
 namespace {
 
@@ -548,7 +549,8 @@ step_row read_step_row(const statement& found)
     row.started_at = found.number(5);
     row.result = found.optional_text(6);
     row.attempt = found.text(7);
-    row.check = found.text(8);
+    row.failure = found.optional_text(8);
+    row.check = found.text(9);
     return row;
 }
 
@@ -590,11 +592,11 @@ std::int64_t sqlite_tables::count_steps(std::int64_t agent, std::string_view sco
 void sqlite_tables::put_step(const step_row& row)
 {
     db_.use("INSERT INTO steps (agent, scope, key, checkpoint, made_on, started_at, result, attempt, "
-            "checksum) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (agent, scope, key) DO UPDATE SET "
+            "failure, checksum) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (agent, scope, key) DO UPDATE SET "
             "checkpoint = excluded.checkpoint, made_on = excluded.made_on, "
             "started_at = excluded.started_at, result = excluded.result, "
-            "attempt = excluded.attempt, checksum = excluded.checksum")
+            "attempt = excluded.attempt, failure = excluded.failure, checksum = excluded.checksum")
         .bind(row.agent)
         .bind(row.scope)
         .bind(row.key)
@@ -603,6 +605,7 @@ void sqlite_tables::put_step(const step_row& row)
         .bind(row.started_at)
         .bind(row.result)
         .bind(row.attempt)
+        .bind(row.failure)
         .bind_blob(row.check)
         .run();
 }

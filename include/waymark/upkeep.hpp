@@ -1,0 +1,61 @@
+//! Long work on a store that nobody's next turn waits for: how far it is, and how it is stopped.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <stop_token>
+#include <utility>
+#include <vector>
+
+namespace waymark {
+
+//! How far upkeep is. What is counted depends on the work: rows, checkpoints, lines.
+struct upkeep_progress {
+    std::uint64_t done = 0;
+    std::uint64_t total = 0; //!< about; 0: not known
+};
+
+//! The reins of upkeep: `verify`, `prune`, `copy_agent`, `erase_scope`, `sweep`, `compact`, exports and
+//! imports. Such work runs in short transactions, between which it looks here.
+class upkeep_control {
+public:
+    using progress_function = std::function<void(const upkeep_progress&)>;
+
+    upkeep_control() = default;
+
+    //! Called from time to time and once at the end, on the thread that does the work. It must not call the
+    //! store.
+    upkeep_control& on_progress(progress_function function)
+    {
+        progress_ = std::move(function);
+        return *this;
+    }
+    //! Ends the work between two of its transactions, with `std::errc::operation_canceled`. What was done
+    //! until then stays; the next call does the rest. May be called more than once: each can stop it.
+    upkeep_control& stop_with(std::stop_token token)
+    {
+        stops_.push_back(std::move(token));
+        return *this;
+    }
+
+    // For backends
+
+    void report(const upkeep_progress& now) const
+    {
+        if (progress_)
+            progress_(now);
+    }
+    bool reports() const noexcept { return progress_ != nullptr; }
+    bool is_stopped() const noexcept;
+    //! @throws waymark::error `std::errc::operation_canceled` if it is to stop.
+    void require_wanted() const;
+    //! Between two transactions: leaves the store to others for a moment, those of other processes included.
+    //! @throws waymark::error `std::errc::operation_canceled` if it is to stop.
+    void give_way() const;
+
+private:
+    progress_function progress_;
+    std::vector<std::stop_token> stops_;
+};
+
+} // namespace waymark
