@@ -54,9 +54,12 @@ const std::shared_ptr<scheduler>& scheduler_of(const async_store& store) noexcep
 //! too; only later writes of the agents that it changes wait for it.
 //!
 //! @par Cancellation
-//! Every cancellation type. An operation that is still queued completes with
-//! `asio::error::operation_aborted` and has had no effect; one that has been begun completes with its real
-//! outcome. As always with Asio, a cancellation signal is emitted on the handler's executor.
+//! An operation that is still queued completes with `asio::error::operation_aborted` and has had no effect,
+//! whatever the type of cancellation. Once it has begun, `total` cancellation waits for its outcome; `partial`
+//! and `terminal` (which `||` with a timer emits) complete it at once, with `errc::outcome_unknown` for a
+//! write, which goes on and takes place as a whole or not at all, and with `operation_aborted` for a read. So
+//! a deadline bounds how long a caller waits. As always with Asio, a cancellation signal is emitted on the
+//! handler's executor.
 //!
 //! @par Lifetimes
 //! Arguments are moved or copied. The context of each handler's executor must exist until the handler has
@@ -385,9 +388,10 @@ public:
                      [](store& in) { return in.compact(); });
     }
 
-    //! Completes when every save and other write of an agent that was handed to this store before it has
-    //! ended, one way or the other. What still waits in the queue of a session is not among them, nor is
-    //! `async_compact`.
+    //! Completes when every save and other write of an agent that this store or one of its sessions was asked
+    //! for before has ended, one way or the other: the rest of a save whose caller has left, too. Upkeep in
+    //! nobody's order is not among them (`async_compact`, `async_import_lines`). The executors of the sessions
+    //! must go on running.
     //! @par Handler signature
     //! `void(std::error_code)`
     template <asio::completion_token_for<void(std::error_code)> Token = default_token>

@@ -53,11 +53,13 @@ concept step_action = std::same_as<std::remove_cvref_t<Action>, asio::awaitable<
 //!
 //! @par Position
 //! A save's parent is the checkpoint that this session last saved, resumed or rolled back to. A session that
-//! did none of these starts a new root.
+//! did none of these looks for the head before its first save, and goes on from there (see
+//! `session_options::start_new_root`).
 //!
 //! @par Cancellation
-//! Every cancellation type. What waits in the session's queue completes with `operation_aborted` and has had
-//! no effect. What has begun completes with its outcome.
+//! As for async_store. What waits in the session's queue, or for something to be looked up, completes with
+//! `operation_aborted` and has had no effect. If the caller of a save leaves with `errc::outcome_unknown`, the
+//! session goes on behind that save in order: the next one has it as its parent, if it was saved.
 //!
 //! @par Lifetimes
 //! The destructor completes what waits with `operation_aborted`; what has begun completes with its outcome.
@@ -237,6 +239,19 @@ public:
             std::forward<Token>(token));
     }
 
+    //! Completes when everything that this session was asked to save before has ended: it is durable, or has
+    //! failed, which its own handler and `on_error` tell. `async_store::async_flush` covers all sessions.
+    //! @par Handler signature
+    //! `void(std::error_code)`
+    //! @par Errors
+    //! those of a look at a save whose outcome is unknown; `errc::overloaded`
+    template <asio::completion_token_for<void(std::error_code)> Token = default_token>
+    auto async_flush(Token&& token = Token{})
+    {
+        return detail::start_request<detail::session_flush>(core_, get_executor(), std::forward<Token>(token),
+                                                            agent_id());
+    }
+
     // Going back and branching
 
     //! Saves a new head that has the content of the target, and the target as its parent; completes with it.
@@ -347,8 +362,9 @@ public:
     //! @par Handler signature
     //! `void(std::exception_ptr, boost::json::value)`, as `asio::co_spawn` has it
     //! @par Cancellation
-    //! Terminal cancellation, which reaches the action while that runs. The recording of its end is not
-    //! cancelled.
+    //! Terminal cancellation. Before the action runs, it does not run any more, and the step is withdrawn. It
+    //! reaches the action while that runs. While the end is being recorded, it completes with
+    //! `errc::outcome_unknown`, or with what the action has thrown, and the recording goes on.
     //! @par Errors (as waymark::error)
     //! `errc::step_in_doubt` if the step began and its end was never recorded (see step_options),
     //! `errc::conflict` if another caller of this session is making it, or in an exclusive session if someone

@@ -102,15 +102,37 @@ void request::end(std::shared_ptr<request> ended) noexcept
 
 void request::hand_over(std::shared_ptr<request> ended) noexcept
 {
-    auto* const who = std::exchange(ended->waiter_, nullptr);
+    auto* const who = ended->take_waiter();
     ended.reset();
     if (who != nullptr)
         who->ended();
 }
 
+void request::let_waiter_go(std::error_code code) noexcept
+{
+    if (auto* const who = take_waiter())
+        who->left(code);
+}
+
+std::string request::describe_departure(std::error_code code) const noexcept
+{
+    try {
+        auto text = agent_id_.empty() ? std::string() : "agent " + detail::quoted(agent_id_) + ": ";
+        if (code == errc::outcome_unknown)
+            text +=
+                "cancelled while it was being carried out, which goes on: it will take place as a whole or "
+                "not at all; async_flush waits for it, and a look tells";
+        else
+            text += "cancelled; it has changed nothing, and may be started again";
+        return text;
+    } catch (const std::bad_alloc&) { // see fail
+        return {};
+    }
+}
+
 void request::drop(std::shared_ptr<request> unended) noexcept
 {
-    auto* const who = std::exchange(unended->waiter_, nullptr);
+    auto* const who = unended->take_waiter();
     unended.reset();
     if (who != nullptr)
         who->dropped();

@@ -1,5 +1,6 @@
 #include "request_queue.hpp"
 
+#include <algorithm>
 #include <functional>
 #include <utility>
 
@@ -82,14 +83,15 @@ void request_queue::admit(std::shared_ptr<request> admitted) noexcept
     auto& where = side_of(*admitted);
     ++where.figures.queued_operations;
     where.figures.queued_bytes += admitted->bytes();
-    admitted->number_ = ++last_number_;
     if (admitted->scheduled() == request::schedule::flush) {
+        admitted->number_ = ++last_number_;
         admitted->to_wait_for_ = unended_writes_;
         return flushes_.push_back(std::move(admitted));
     }
     if (&where != &writes_)
         return where.ready.push_back(std::move(admitted));
-    ++unended_writes_;
+    if (!admitted->is_announced_)
+        count(*admitted);
     admitted->to_wait_for_ = 1;
     if (admitted->stand_in_ != nullptr) {
         admitted->to_wait_for_ = 2;
@@ -178,9 +180,16 @@ void request_queue::let_go(const request& holder) noexcept
 
 namespace {
 
-bool share_a_commit(const request& first, const request& next) noexcept
+//! Whether it may be committed with those that are before it in the lane. A shared commit makes its saves
+//! first: a save does not overtake a step of its own agent.
+bool may_join(const request_batch& batch, const request& next) noexcept
 {
-    return first.scheduled() == request::schedule::batched && next.scheduled() == request::schedule::batched;
+    if (batch.front()->scheduled() != request::schedule::batched ||
+        next.scheduled() != request::schedule::batched)
+        return false;
+    return next.is_step() || std::none_of(batch.begin(), batch.end(), [&](const auto& each) {
+               return each->is_step() && each->agent_id() == next.agent_id();
+           });
 }
 
 } // namespace
@@ -195,7 +204,7 @@ void request_queue::take(std::size_t lane, request_batch& taken) noexcept
             continue;
         }
         const bool is_beside = holds_agents(next);
-        if (!taken.empty() && (is_beside || !share_a_commit(*taken.front(), next)))
+        if (!taken.empty() && (is_beside || !may_join(taken, next)))
             return;
         if (is_beside)
             reach(queue.pop_front());
@@ -204,11 +213,34 @@ void request_queue::take(std::size_t lane, request_batch& taken) noexcept
     }
 }
 
+void request_queue::count(request& write) noexcept
+{
+    write.number_ = ++last_number_;
+    ++unended_writes_;
+}
+
 void request_queue::count_down(const request& ended, request_list& flushed) noexcept
 {
     --unended_writes_;
     flushes_.remove_if(
         [&](request& flush) { return ended.number_ < flush.number_ && --flush.to_wait_for_ == 0; }, flushed);
+}
+
+void request_queue::announce(request& taken) noexcept
+{
+    taken.is_announced_ = true;
+    count(taken);
+}
+
+//! Ends the flushes that waited for nothing else. They have a slot, too.
+void request_queue::retire(const request& ended, request_list& flushed) noexcept
+{
+    request_list done;
+    count_down(ended, done);
+    while (!done.empty()) {
+        leave(done.front(), flushed);
+        flushed.push_back(done.pop_front());
+    }
 }
 
 //! Gives up what it held, and its slot. Flushes that are done with it are added to `flushed`.
@@ -219,14 +251,8 @@ void request_queue::leave(const request& leaving, request_list& flushed) noexcep
     where.figures.queued_bytes -= leaving.bytes();
     if (holds_agents(leaving))
         let_go(leaving);
-    if (&where == &writes_ && leaving.scheduled() != request::schedule::flush) {
-        request_list done;
-        count_down(leaving, done);
-        while (!done.empty()) { // they have a slot, too
-            leave(done.front(), flushed);
-            flushed.push_back(done.pop_front());
-        }
-    }
+    if (&where == &writes_ && leaving.scheduled() != request::schedule::flush && !leaving.is_announced_)
+        retire(leaving, flushed);
     admit_waiting(where, flushed);
 }
 

@@ -46,6 +46,11 @@ public:
     void take_beside(request_batch& taken) noexcept { taken.push_back(reached_.pop_front()); }
     void take_upkeep(request_batch& taken) noexcept { taken.push_back(upkeep_.ready.pop_front()); }
 
+    //! A session holds a write, which it will push later. Flushes that come after this wait until it is
+    //! retired; where it stands meanwhile does not matter to them.
+    void announce(request& taken) noexcept;
+    void retire(const request& ended, request_list& flushed) noexcept;
+
     //! These have ended. Flushes that waited for nothing else are added to `flushed`.
     void release(const request_batch& ended, request_list& flushed) noexcept;
     //! Removes one that has not been taken; null if it has, or is not here.
@@ -85,6 +90,7 @@ private:
     hold* hold_on(const request& next) noexcept;
     void reach(std::shared_ptr<request> reached) noexcept;
     void let_go(const request& holder) noexcept;
+    void count(request& write) noexcept;
     void count_down(const request& ended, request_list& flushed) noexcept;
     std::shared_ptr<request> take_out(request& wanted) noexcept;
 
@@ -98,7 +104,7 @@ private:
     side upkeep_; // what is in no agent's order
     holds holds_;
     std::uint64_t last_number_ = 0;
-    std::size_t unended_writes_ = 0; // admitted, without flushes
+    std::size_t unended_writes_ = 0; // admitted or announced, without flushes
 };
 
 } // namespace waymark::detail

@@ -36,6 +36,12 @@ public:
     explicit queue_mark(std::uint64_t store) noexcept : stored_prefix({store, 0}) {}
 };
 
+void end_all(request_list& ended) noexcept
+{
+    while (!ended.empty())
+        request::end(ended.pop_front());
+}
+
 std::size_t at_least_one(std::size_t number, const char* name)
 {
     if (number == 0)
@@ -56,7 +62,9 @@ public:
     std::size_t concurrency() const noexcept { return strands_.size(); }
     queue_figures queues() const;
     void submit(const std::shared_ptr<request>& submitted) noexcept;
-    void cancel(request& wanted) noexcept;
+    void cancel(request& wanted, departure how) noexcept;
+    void announce(request& taken) noexcept;
+    void retire(const request& ended) noexcept;
     void close() noexcept;
 
     std::shared_ptr<store> backend; // let go when it is closed
@@ -242,8 +250,7 @@ void scheduler::impl::strand::carry_out(lock& held) noexcept
     for (auto& each : batch_)
         request::end(std::move(each));
     batch_.clear();
-    while (!flushed.empty())
-        request::end(flushed.pop_front());
+    end_all(flushed);
     held.lock();
 }
 
@@ -367,8 +374,7 @@ void scheduler::impl::submit(const std::shared_ptr<request>& submitted) noexcept
         submitted->refuse_with_current_exception(); // nothing was queued
     }
     request::end(submitted);
-    while (!flushed.empty())
-        request::end(flushed.pop_front());
+    end_all(flushed);
 }
 
 //! Wakes whoever carries it out. If there is no memory for that, takes it back and returns false.
@@ -385,20 +391,38 @@ bool scheduler::impl::is_woken(lock& held, request& queued, request_list& flushe
     }
 }
 
-void scheduler::impl::cancel(request& wanted) noexcept
+void scheduler::impl::cancel(request& wanted, departure how) noexcept
 {
     request_list unended, flushed;
     {
         lock held(mutex_);
-        auto removed = queue_.remove(wanted, flushed);
-        if (removed == nullptr)
-            return;
-        unended.push_back(std::move(removed));
-        wake_without_fail(held);
+        if (auto removed = queue_.remove(wanted, flushed)) {
+            unended.push_back(std::move(removed));
+            wake_without_fail(held);
+        }
     }
+    if (unended.empty() && how == departure::leaves)
+        wanted.let_waiter_go(wanted.is_read() ? aborted : make_error_code(errc::outcome_unknown));
     abort(std::move(unended));
-    while (!flushed.empty())
-        request::end(flushed.pop_front());
+    end_all(flushed);
+}
+
+void scheduler::impl::announce(request& taken) noexcept
+{
+    const lock held(mutex_);
+    queue_.announce(taken);
+}
+
+void scheduler::impl::retire(const request& ended) noexcept
+{
+    request_list flushed;
+    {
+        lock held(mutex_);
+        queue_.retire(ended, flushed);
+        if (!flushed.empty()) // they have made room
+            wake_without_fail(held);
+    }
+    end_all(flushed);
 }
 
 void scheduler::impl::abort(request_list unended) const noexcept
@@ -479,9 +503,19 @@ void scheduler::submit(const std::shared_ptr<request>& submitted) noexcept
     impl_->submit(submitted);
 }
 
-void scheduler::cancel(request& wanted) noexcept
+void scheduler::cancel(request& wanted, departure how) noexcept
 {
-    impl_->cancel(wanted);
+    impl_->cancel(wanted, how);
+}
+
+void scheduler::announce(request& taken) noexcept
+{
+    impl_->announce(taken);
+}
+
+void scheduler::retire(const request& ended) noexcept
+{
+    impl_->retire(ended);
 }
 
 void scheduler::close() noexcept

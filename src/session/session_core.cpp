@@ -115,6 +115,8 @@ void session_core::move_to(session_position next)
 
 void session_core::submit(const std::shared_ptr<request>& submitted)
 {
+    if (!submitted->is_read())
+        scheduler_->announce(*submitted);
     bool is_queued = false;
     bool posts = false;
     {
@@ -140,7 +142,7 @@ void session_core::submit(const std::shared_ptr<request>& submitted)
         }
     }
     if (!is_queued)
-        return request::hand_over(submitted);
+        return hand_over_unbegun(submitted);
     if (!posts)
         return;
     try {
@@ -152,26 +154,47 @@ void session_core::submit(const std::shared_ptr<request>& submitted)
             is_ours = queue_.remove(*submitted) != nullptr;
         }
         post_without_fail(); // others may have come meanwhile, and it is they who end what is busy
-        if (is_ours)
+        if (is_ours) {
+            retire(*submitted);
             throw;
+        }
     }
 }
 
-void session_core::cancel(request& wanted) noexcept
+void session_core::cancel(request& wanted, departure how) noexcept
 {
     std::shared_ptr<request> found;
     bool is_current = false;
+    bool is_submitted = false;
     {
         const std::lock_guard lock(mutex_);
         found = queue_.remove(wanted);
         is_current = current_.get() == &wanted;
+        is_submitted = is_submitted_;
+        // Something is looked up for it. It will not be handed to the store any more.
+        is_unwanted_ = is_unwanted_ || (is_current && !is_submitted);
     }
+    if (is_current && is_submitted)
+        return scheduler_->cancel(wanted, how);
     if (is_current)
-        scheduler_->cancel(wanted); // it may still wait there; otherwise it ends with its outcome
+        return wanted.let_waiter_go(scheduler_->aborted());
     if (found == nullptr)
         return;
     found->abort(scheduler_->aborted());
-    request::hand_over(std::move(found));
+    hand_over_unbegun(std::move(found));
+}
+
+//! It does not come to its turn.
+void session_core::hand_over_unbegun(std::shared_ptr<request> ended) noexcept
+{
+    retire(*ended);
+    request::hand_over(std::move(ended));
+}
+
+void session_core::retire(const request& ended) noexcept
+{
+    if (!ended.is_read())
+        scheduler_->retire(ended);
 }
 
 void session_core::close() noexcept
@@ -188,7 +211,7 @@ void session_core::close() noexcept
     while (!left.empty()) {
         auto each = left.pop_front();
         each->abort(scheduler_->aborted());
-        request::hand_over(std::move(each));
+        hand_over_unbegun(std::move(each));
     }
 }
 
@@ -232,6 +255,7 @@ session_core::turn session_core::next_turn(std::shared_ptr<session_core>& self) 
         return turn::pruned;
     if (current_ == nullptr && !queue_.empty()) {
         current_ = queue_.pop_front();
+        is_submitted_ = is_unwanted_ = false;
         return turn::next;
     }
     is_posted_ = false;
@@ -288,8 +312,10 @@ void session_core::drop() noexcept
             executor_->set_busy(false);
         }
     }
-    while (!unended.empty())
+    while (!unended.empty()) {
+        retire(unended.front());
         request::drop(unended.pop_front());
+    }
 }
 
 session_request& session_core::current() const noexcept
@@ -333,6 +359,16 @@ void session_core::start_current() noexcept
 
 void session_core::run_current() noexcept
 {
+    bool is_unwanted = false;
+    {
+        const std::lock_guard lock(mutex_);
+        is_unwanted = is_unwanted_;
+        is_submitted_ = !is_unwanted;
+    }
+    if (is_unwanted) {
+        current_->abort(scheduler_->aborted());
+        return current().carried_out(*this);
+    }
     current_->set_supervisor(this);
     scheduler_->submit(current_);
 }
@@ -347,12 +383,18 @@ void session_core::current_carried_out() noexcept
 
 void session_core::end_current() noexcept
 {
+    auto* const who = current_->take_waiter();
+    if (who == nullptr && !current_->code() && current().ends_without_waiter(*this))
+        return;
     std::shared_ptr<request> ended;
     {
         const std::lock_guard lock(mutex_);
         ended = std::move(current_);
     }
-    request::hand_over(std::move(ended));
+    retire(*ended);
+    ended.reset(); // see request::end
+    if (who != nullptr)
+        who->ended();
 }
 
 void session_core::look(look_function function, look_end then, request::schedule when)

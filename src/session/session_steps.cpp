@@ -2,6 +2,7 @@
 
 #include <waymark/detail/session_core.hpp>
 
+#include <new>
 #include <utility>
 
 namespace waymark::detail {
@@ -43,6 +44,23 @@ void session_core::step_carried_out(step_begin& wanted) noexcept
         wanted.fail(outcome.code(), if_memory_allows([&] { return outcome.details().message(); }));
     }
     end_current();
+}
+
+bool session_core::withdraws_step(step_begin& begun) noexcept
+{
+    if (!std::exchange(begun.begun_.is_new, false) || begun.begun_.record.done())
+        return false;
+    try {
+        look(&session_core::withdraw_step, &session_core::end_step_begin, request::schedule::ordered);
+        return true;
+    } catch (const std::bad_alloc&) { // it stays in doubt
+        return false;
+    }
+}
+
+void session_core::withdraw_step(store& in)
+{
+    detail::withdraw_step(in, static_cast<step_begin&>(*current_).begun_.record);
 }
 
 void session_core::find_or_begin_step(store& in)

@@ -174,22 +174,6 @@ TEST_CASE_METHOD(gated_fixture, "a queued save can be cancelled and is then not 
     }
 }
 
-TEST_CASE_METHOD(gated_fixture, "a save that is being written completes with its real outcome")
-{
-    backend->close_gate();
-    std::error_code code;
-    asio::cancellation_signal signal;
-    store.async_save(numbered("agent", 0), asio::bind_cancellation_slot(signal.slot(), into(code)));
-    backend->wait_for_calls(1);
-    signal.emit(asio::cancellation_type::terminal);
-    io.poll();
-    CHECK(code == std::errc::operation_in_progress);
-    backend->open_gate();
-    io.run();
-    CHECK_FALSE(code);
-    CHECK(backend->count(query("agent")) == 1);
-}
-
 TEST_CASE("waiting saves, reads, copies and flushes can be cancelled")
 {
     gated_fixture f(4, async_options().with_max_queued_operations(6).with_concurrent_reads(1));

@@ -224,8 +224,7 @@ TEST_CASE("what waits in the session can be cancelled, and is bounded")
     std::vector<std::error_code> codes(5);
     asio::cancellation_signal cancel;
     session.async_checkpoint("held", 1, chat_of(1), test::into(codes[0]));
-    fixture.io.poll();
-    fixture.backend->wait_for_calls(1);
+    fixture.run_until_calls(1);
     session.async_checkpoint("cancelled", 2, chat_of(2),
                              asio::bind_cancellation_slot(cancel.slot(), test::into(codes[1])));
     session.async_checkpoint("waits", 3, chat_of(3), test::into(codes[2]));
@@ -254,8 +253,7 @@ TEST_CASE("destroying a session aborts what waits and lets finish what has begun
         session.on_checkpoint([&](const checkpoint_saved&) { ++hooks; });
         fixture.backend->close_gate();
         session.async_checkpoint("begun", 1, chat_of(1), test::into(begun));
-        fixture.io.poll();
-        fixture.backend->wait_for_calls(1);
+        fixture.run_until_calls(1);
         session.async_checkpoint("waiting", 2, chat_of(2), test::into(waiting));
     }
     fixture.io.poll();
@@ -377,8 +375,7 @@ TEST_CASE("a strategy that throws fails its own notification, and nothing else")
     fixture.backend->close_gate();
     std::vector<std::error_code> codes(4);
     session.async_checkpoint("held", 1, chat_of(1), test::into(codes[0]));
-    fixture.io.poll();
-    fixture.backend->wait_for_calls(1);
+    fixture.run_until_calls(1);
     session.set_strategy(strategy::when([](std::int64_t, event) -> bool { throw std::runtime_error("no"); }));
     session.async_notify(event::iteration, 2, chat_of(2), test::into(codes[1]));
     session.async_checkpoint("second", 3, chat_of(3), test::into(codes[2]));

@@ -7,6 +7,8 @@
 
 #include <asio/io_context.hpp>
 
+#include <chrono>
+#include <cstddef>
 #include <string>
 
 namespace waymark::test {
@@ -23,6 +25,13 @@ struct gated_fixture {
         backend->close_gate();
         store.async_save(checkpoint("agent").with_id("held"), [](std::error_code, save_receipt) {});
         backend->wait_for_calls(1);
+    }
+
+    //! Runs the context until that many calls have come to the gate in all: a session takes some turns first.
+    void run_until_calls(std::size_t count)
+    {
+        while (backend->calls() < count)
+            io.run_one_for(std::chrono::milliseconds(1));
     }
 
     asio::io_context io;

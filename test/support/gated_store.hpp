@@ -26,6 +26,11 @@ public:
         changed_.notify_all();
     }
 
+    std::size_t calls() const
+    {
+        const std::lock_guard lock(mutex_);
+        return calls_;
+    }
     //! Returns when that many calls have come to the gate in all.
     void wait_for_calls(std::size_t count)
     {
@@ -56,6 +61,12 @@ public:
                 throw *failure_;
         }
         return forwarding_store::save(batch);
+    }
+
+    std::vector<step_outcome> put_steps(std::span<const step_request> batch) override
+    {
+        pass_gate([] {});
+        return forwarding_store::put_steps(batch);
     }
 
     std::optional<checkpoint> load_latest(std::string_view agent, std::string_view scope = {}) override

@@ -4,6 +4,7 @@
 #include <waymark/detail/asio.hpp>
 #include <waymark/detail/asio_work.hpp>
 #include <waymark/detail/request.hpp>
+#include <waymark/detail/scheduler.hpp>
 #include <waymark/with_diagnostics.hpp>
 
 #include <chrono>
@@ -53,6 +54,14 @@ public:
             std::this_thread::sleep_for(std::chrono::milliseconds(1)); // better late than never
     }
 
+    //! The same with an error, while the request goes on. On any thread, but the handler runs once all the
+    //! same: nobody else completes this any more.
+    void left(std::error_code code) noexcept override
+    {
+        left_with_ = code;
+        ended();
+    }
+
     void dropped() noexcept override { destroy(handler_); }
 
 private:
@@ -84,15 +93,17 @@ private:
     {
         if (auto slot = asio::get_associated_cancellation_slot(handler_); slot.is_connected())
             slot.clear();
-        const auto code = request_->code();
+        const auto left_with = left_with_; // the request is not ours to look at then
+        const auto code = left_with ? left_with : request_->code();
         if (auto* const details = associated_diagnostics<Handler>::get(handler_))
-            *details = diagnostics(request_->take_details());
+            *details =
+                diagnostics(left_with ? request_->describe_departure(left_with) : request_->take_details());
         if constexpr (std::is_void_v<typename Request::result_type>) {
             auto handler = std::move(handler_);
             destroy(handler);
             std::move(handler)(code);
         } else {
-            auto result = request_->take_result();
+            auto result = left_with ? typename Request::result_type() : request_->take_result();
             auto handler = std::move(handler_);
             destroy(handler);
             std::move(handler)(code, std::move(result));
@@ -114,9 +125,11 @@ private:
     executor_type executor_;
     tracked_executor<executor_type> work_; // keeps the context running until the handler is called
     post_gate* gate_;
+    std::error_code left_with_; // before the request has ended
 };
 
-//! Cancels a request, if it is still waiting in its queue: a scheduler's or a session's.
+//! Cancels a request where it waits or is carried out: in a scheduler or a session. Whoever asks for total
+//! cancellation wants no effect, or the outcome; the other types want to go on, whatever becomes of it.
 template <class Queue>
 class cancel_request {
 public:
@@ -125,10 +138,12 @@ public:
     {
     }
 
-    void operator()(asio::cancellation_type) const noexcept
+    void operator()(asio::cancellation_type type) const noexcept
     {
+        using types = asio::cancellation_type;
+        const bool leaves = (type & (types::terminal | types::partial)) != types::none;
         if (const auto alive = queue_.lock())
-            alive->cancel(*request_);
+            alive->cancel(*request_, leaves ? departure::leaves : departure::stays);
     }
 
 private:

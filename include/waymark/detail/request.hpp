@@ -4,6 +4,7 @@
 #include <waymark/save_receipt.hpp>
 #include <waymark/store.hpp>
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -29,6 +30,8 @@ public:
 
     //! The request has ended. Called once, on any thread.
     virtual void ended() noexcept = 0;
+    //! In place of `ended`: whoever waits goes with this error, before the request has ended. It goes on.
+    virtual void left(std::error_code code) noexcept = 0;
     //! In place of `ended`: nobody will be told, because a context is going.
     virtual void dropped() noexcept = 0;
 
@@ -95,6 +98,8 @@ public:
         start_ = std::chrono::steady_clock::now();
         queue_depth_ = queue_depth;
     }
+    //! Whether it records a step. In a shared commit those come behind the saves.
+    virtual bool is_step() const noexcept { return false; }
     //! Carries out itself, and those that share its commit. `batch` begins with this one.
     virtual void run(const request_target& in, std::span<const std::shared_ptr<request>> batch) noexcept = 0;
 
@@ -114,12 +119,18 @@ public:
 
     //! Who is told when it ends, if not its waiter: the session whose turn it is.
     void set_supervisor(waiter* who) noexcept { supervisor_ = who; }
-    void set_waiter(waiter& who) noexcept { waiter_ = &who; }
+    void set_waiter(waiter& who) noexcept { waiter_.store(&who, std::memory_order_relaxed); }
     //! Tells whoever is to be told that it has ended. The reference goes first: the waiter has its own, and
     //! what it belongs to may be gone when this returns.
     static void end(std::shared_ptr<request> ended) noexcept;
     //! Tells the waiter, by a supervisor.
     static void hand_over(std::shared_ptr<request> ended) noexcept;
+    //! The same in two steps. Null if there is none any more.
+    waiter* take_waiter() noexcept { return waiter_.exchange(nullptr, std::memory_order_acq_rel); }
+    //! Lets the waiter go before it has ended. Whoever is first, this or the end, tells the waiter.
+    void let_waiter_go(std::error_code code) noexcept;
+    //! What a waiter is told that has gone.
+    std::string describe_departure(std::error_code code) const noexcept;
     static void drop(std::shared_ptr<request> unended) noexcept;
 
 protected:
@@ -152,12 +163,13 @@ private:
     std::chrono::steady_clock::time_point start_;
     std::error_code code_;
     std::string details_;
-    waiter* waiter_ = nullptr;
+    std::atomic<waiter*> waiter_ = nullptr; // whoever takes it away completes the operation
     waiter* supervisor_ = nullptr;
     // Kept by the queue that it stands in.
     std::shared_ptr<request> behind_;
     std::shared_ptr<request> stand_in_; // in the lane of its second agent
     std::uint64_t number_ = 0;
+    bool is_announced_ = false; // a session holds it: it counts for flushes until that says that it has ended
     std::size_t to_wait_for_ = 0; // lanes that have yet to reach it; for a flush, writes that have yet to end
 };
 
@@ -305,6 +317,7 @@ protected:
 class batched_steps : public result_request<std::vector<step_outcome>, batched_request> {
 public:
     explicit batched_steps(std::vector<step_request> wanted);
+    bool is_step() const noexcept override { return true; }
 
 protected:
     explicit batched_steps(std::string agent_id) : result_request(std::move(agent_id)) {}

@@ -23,6 +23,12 @@ struct scheduler_limits {
     std::size_t concurrent_beside = 2; // what takes long, in the order of its agents
 };
 
+//! What a cancellation wants of a request that has begun.
+enum class departure : bool {
+    stays, //!< whoever waits gets the outcome
+    leaves //!< whoever waits goes at once, and the request goes on
+};
+
 //! Every request that was submitted ends exactly once: with its outcome, or without having run, as cancelled,
 //! overloaded or closed.
 class scheduler {
@@ -45,8 +51,13 @@ public:
 
     //! May end the request at once if there is no room for it.
     void submit(const std::shared_ptr<request>& submitted) noexcept;
-    //! Ends the request as cancelled if it has not begun; does nothing otherwise.
-    void cancel(request& wanted) noexcept;
+    //! Ends the request as cancelled if it has not begun. Otherwise it goes on, with or without its waiter.
+    void cancel(request& wanted, departure how) noexcept;
+
+    //! A session has taken the request, and will submit it when its turn comes: from now on flushes wait for
+    //! it, until it is retired.
+    void announce(request& taken) noexcept;
+    void retire(const request& ended) noexcept;
 
     //! Finishes what is under way, ends the rest as cancelled, and lets go of the backend and the pool. Waits
     //! for running work only, never for work that the pool has yet to begin.

@@ -51,6 +51,9 @@ public:
     //! The store has carried it out, or `begin` threw. Calls `session_core::end_current`, now or later.
     virtual void carried_out(session_core& in) noexcept = 0;
     virtual needs_position builds_on_position() const noexcept { return needs_position::no; }
+    //! It has ended well, and whoever asked for it had gone before. Returns whether there is something to do
+    //! about that; then it calls `session_core::end_current` again, later.
+    virtual bool ends_without_waiter(session_core& /*in*/) noexcept { return false; }
 
 protected:
     ~session_request() = default;
@@ -92,7 +95,7 @@ public:
 
     //! @throws std::bad_alloc; then it is still the caller's.
     void submit(const std::shared_ptr<request>& submitted);
-    void cancel(request& wanted) noexcept;
+    void cancel(request& wanted, departure how) noexcept;
     //! What waits is completed with `operation_aborted`; hooks are not called any more. What has begun goes
     //! on.
     void close() noexcept;
@@ -114,6 +117,8 @@ public:
     void save_carried_out(session_save& save) noexcept;
     void begin_step(step_begin& wanted);
     void step_carried_out(step_begin& wanted) noexcept;
+    //! Nobody is there to run its action. Returns whether there is something to withdraw.
+    bool withdraws_step(step_begin& begun) noexcept;
 
     // Steps that are being made; one key at a time.
 
@@ -128,6 +133,7 @@ private:
     public:
         explicit prune_waiter(session_core& owner) noexcept : owner_(owner) {}
         void ended() noexcept override { owner_.arrive(owner_.prune_arrived_); }
+        void left(std::error_code /*code*/) noexcept override {}
         void dropped() noexcept override {}
 
     private:
@@ -139,6 +145,7 @@ private:
     void run() override;
     void drop() noexcept override;
     void ended() noexcept override { arrive(arrived_); }
+    void left(std::error_code /*code*/) noexcept override {}
     void dropped() noexcept override {}
     void arrive(bool& what) noexcept;
     void post_without_fail() noexcept;
@@ -148,6 +155,8 @@ private:
     void start_current() noexcept;
     void current_carried_out() noexcept;
     session_request& current() const noexcept;
+    void hand_over_unbegun(std::shared_ptr<request> ended) noexcept;
+    void retire(const request& ended) noexcept;
 
     // Saves
     void find_position(store& from);
@@ -160,6 +169,7 @@ private:
     void explain_conflict() noexcept;
     session_save& current_save() const noexcept;
     void find_or_begin_step(store& in);
+    void withdraw_step(store& in);
     void end_step_begin() noexcept;
     bool ask_hooks(session_save& save);
     void end_save(session_save& save) noexcept;
@@ -183,6 +193,8 @@ private:
     bool has_position_ = false; // it was resumed, or has looked
     request_list queue_;
     std::shared_ptr<request> current_;   // whose turn it is
+    bool is_submitted_ = false;          // it was handed to the store
+    bool is_unwanted_ = false;           // it was cancelled before that
     std::shared_ptr<session_core> self_; // while there is anything to do
     bool is_posted_ = false;             // a turn is about to be taken, or is
     bool arrived_ = false;               // `current_`, or its look, was carried out
@@ -309,16 +321,29 @@ public:
     result_type take_result() noexcept;
 };
 
+//! Ends when everything that the session was asked for before it has ended. The store does not see it.
+class session_flush final : public result_request<void>, public session_request {
+public:
+    explicit session_flush(std::string agent_id) : result_request(schedule::read, std::move(agent_id)) {}
+    void begin(session_core& in) override { in.end_current(); }
+    void carried_out(session_core& in) noexcept override { in.end_current(); }
+    void run(const request_target& /*in*/,
+             std::span<const std::shared_ptr<request>> /*batch*/) noexcept override
+    {
+    }
+};
+
 //! The beginning of a step: a record that must not be there yet, written with whatever saves wait. Only if it
 //! is there already, someone looks at it.
 class step_begin final : public batched_steps, public session_request {
 public:
-    using result_type = begun_step;
+    using result_type = std::optional<begun_step>;
     using awaited = step_begin;
 
     step_begin(step wanted, step_options options);
     void begin(session_core& in) override { in.begin_step(*this); }
     void carried_out(session_core& in) noexcept override { in.step_carried_out(*this); }
+    bool ends_without_waiter(session_core& in) noexcept override { return in.withdraws_step(*this); }
     needs_position builds_on_position() const noexcept override { return needs_position::yes; }
     result_type take_result() noexcept { return std::move(begun_); }
 

@@ -5,6 +5,7 @@
 #include <waymark/detail/operation.hpp>
 #include <waymark/detail/session_core.hpp>
 #include <waymark/detail/session_functions.hpp>
+#include <waymark/detail/shield.hpp>
 #include <waymark/with_diagnostics.hpp>
 
 #include <asio/basic_waitable_timer.hpp>
@@ -51,7 +52,7 @@ public:
     template <class Action>
     static asio::awaitable<boost::json::value> make(step_maker self, Action action)
     {
-        const running mine(self.session_, self.key_);
+        const auto mine = std::make_shared<const running>(self.session_, self.key_);
         auto begun = co_await self.begin();
         if (begun.record.done())
             co_return *begun.record.result();
@@ -61,49 +62,32 @@ public:
             co_await asio::this_coro::reset_cancellation_state(asio::disable_cancellation());
             co_await self.withdraw(begun);
             throw error(asio::error::operation_aborted,
-                        "step '" + self.key_ + "' of agent '" + self.session_->agent_id() +
-                            "' was cancelled before it ran; nothing happened");
+                        self.describe() + " was cancelled before it ran; nothing happened");
         }
-        boost::json::value result;
-        std::exception_ptr failure;
-        bool is_aborted = false;
-        bool is_withdrawn = false;
-        std::string said;
+        ending how;
         try {
             if constexpr (std::is_same_v<Action, asio::awaitable<boost::json::value>>)
-                result = co_await std::move(action);
+                how.result = co_await std::move(action);
             else
-                result = co_await action();
-        } catch (const not_begun&) {
-            failure = std::current_exception();
-            is_withdrawn = true;
-        } catch (const std::system_error& thrown) {
-            failure = std::current_exception();
-            is_aborted = thrown.code() == asio::error::operation_aborted;
-            said = thrown.what();
-        } catch (const std::exception& thrown) {
-            failure = std::current_exception();
-            said = thrown.what();
+                how.result = co_await action();
         } catch (...) {
-            failure = std::current_exception();
-            said = "something that is no std::exception";
+            how.set_failure();
         }
-        // How it ended is recorded, whether or not anyone waits for it any more.
-        co_await asio::this_coro::reset_cancellation_state(asio::disable_cancellation());
-        if (failure) {
-            if (is_aborted) // which says nothing of the step
-                throw error(
-                    asio::error::operation_aborted,
-                    "step '" + self.key_ + "' of agent '" + self.session_->agent_id() +
-                        "' was cancelled while it ran, so that it is in doubt; look whether it took effect, "
-                        "then call async_settle_step (it did) or async_forget_step (it did not)");
-            if (is_withdrawn)
-                co_await self.withdraw(begun);
-            else // it may have taken effect
-                co_await self.note_failure(begun.record, failure_text(said));
-            std::rethrow_exception(failure);
-        }
-        co_return co_await self.end(begun.record.with_result(result));
+        // How it ended is recorded, whether or not anyone waits for it any more. What cancelled the action
+        // does not count any more; what comes from now on ends the waiting.
+        co_await asio::this_coro::reset_cancellation_state(asio::enable_partial_cancellation());
+        if (how.is_aborted) // which says nothing of the step
+            throw error(asio::error::operation_aborted,
+                        self.describe() +
+                            " was cancelled while it ran, so that it is in doubt; look whether it took "
+                            "effect, then call async_settle_step (it did) or async_forget_step (it did "
+                            "not)");
+        const asio::any_io_executor here = co_await asio::this_coro::executor;
+        const auto left = how.failure ? how.failure : self.left_too_early();
+        auto recording = record(std::move(self), mine, std::move(begun), std::move(how));
+        auto token = asio::use_awaitable;
+        auto recorded = co_await shield(here, std::move(recording), left, token);
+        co_return recorded;
     }
 
 private:
@@ -111,6 +95,35 @@ private:
     using store_write = std::function<std::optional<step>(store&)>;
     using clock = std::chrono::steady_clock;
     using timer = asio::basic_waitable_timer<clock, asio::wait_traits<clock>, Executor>;
+
+    //! How the action ended.
+    struct ending {
+        ending() = default;
+
+        //! With the exception that is being handled.
+        void set_failure()
+        {
+            failure = std::current_exception();
+            try {
+                throw;
+            } catch (const not_begun&) {
+                is_withdrawn = true;
+            } catch (const std::system_error& thrown) {
+                is_aborted = thrown.code() == asio::error::operation_aborted;
+                said = failure_text(thrown.what());
+            } catch (const std::exception& thrown) {
+                said = failure_text(thrown.what());
+            } catch (...) {
+                said = "something that is no std::exception";
+            }
+        }
+
+        boost::json::value result;
+        std::exception_ptr failure;
+        bool is_aborted = false;
+        bool is_withdrawn = false; // it knows that nothing has happened
+        std::string said;
+    };
 
     //! One key is made by one caller at a time.
     class running {
@@ -138,7 +151,33 @@ private:
         step wanted(session_->agent_id(), session_->options().scope(), key_);
         auto begun =
             co_await start_request<step_begin>(session_, executor_, token, std::move(wanted), options_);
-        co_return begun;
+        co_return std::move(*begun);
+    }
+
+    std::string describe() const { return "step '" + key_ + "' of agent '" + session_->agent_id() + "'"; }
+
+    std::exception_ptr left_too_early() const
+    {
+        return std::make_exception_ptr(
+            error(errc::outcome_unknown, describe() + " took effect, and was cancelled while its result was "
+                                                      "being recorded, which goes on; make it again to get "
+                                                      "the result"));
+    }
+
+    //! Goes on with copies of its own when nobody waits for it any more.
+    static asio::awaitable<boost::json::value> record(step_maker self,
+                                                      [[maybe_unused]] std::shared_ptr<const running> mine,
+                                                      begun_step begun, ending how)
+    {
+        if (!how.failure) {
+            auto ended = co_await self.end(begun.record.with_result(how.result));
+            co_return ended;
+        }
+        if (how.is_withdrawn)
+            co_await self.withdraw(begun);
+        else // it may have taken effect
+            co_await self.note_failure(begun.record, how.said);
+        std::rethrow_exception(how.failure);
     }
 
     asio::awaitable<boost::json::value> end(step record)

@@ -250,6 +250,8 @@ private:
             return !ended.must_fail;
         if (code == asio::error::operation_aborted)
             return ended_before || ended.was_cancelled();
+        if (code == errc::outcome_unknown && ended.was_cancelled())
+            return true; // the caller has left, and the work went on
         if (code == errc::closed)
             return ended_before;
         if (code == errc::overloaded)
