@@ -50,22 +50,24 @@ const std::shared_ptr<scheduler>& scheduler_of(const async_store& store) noexcep
 //! @par Order
 //! Writes of one agent are carried out in the order in which they were started, also when they are not
 //! awaited. Reads run beside them and see what has completed before they were started. What takes long
-//! (`async_prune`, `async_copy_agent`, `async_compact`, `async_verify`, exports, imports) runs beside them,
-//! too; only later writes of the agents that it changes wait for it.
+//! (upkeep: `async_prune`, `async_copy_agent`, `async_erase_scope`, `async_compact`, `async_verify`, exports,
+//! imports) runs beside them, too, in short transactions; only later writes of the agents that it changes
+//! wait for it.
 //!
 //! @par Cancellation
 //! An operation that is still queued completes with `asio::error::operation_aborted` and has had no effect,
-//! whatever the type of cancellation. Once it has begun, `total` cancellation waits for its outcome; `partial`
-//! and `terminal` (which `||` with a timer emits) complete it at once, with `errc::outcome_unknown` for a
-//! write, which goes on and takes place as a whole or not at all, and with `operation_aborted` for a read. So
-//! a deadline bounds how long a caller waits. As always with Asio, a cancellation signal is emitted on the
-//! handler's executor.
+//! whatever the type of cancellation. Once it has begun, `total` cancellation waits for its outcome;
+//! `partial` and `terminal` (which `||` with a timer emits) complete it at once, with `errc::outcome_unknown`
+//! for a write, which goes on and takes place as a whole or not at all, and with `operation_aborted` for a
+//! read. So a deadline bounds how long a caller waits. Upkeep that a caller leaves is stopped soon; what it
+//! has done stays (see upkeep_control, which also stops it). As always with Asio, a cancellation signal is
+//! emitted on the handler's executor.
 //!
 //! @par Lifetimes
 //! Arguments are moved or copied. The context of each handler's executor must exist until the handler has
 //! been called. The async_store's own context may end first if no handler uses it. The destructor waits for
-//! what is under way (the batch that is being written, reads), completes what is still queued with
-//! `operation_aborted`, lets go of the backend and leaves no thread behind. It may run in a handler.
+//! what is under way (the batch that is being written, reads), stops upkeep, completes what is still queued
+//! with `operation_aborted`, lets go of the backend and leaves no thread behind. It may run in a handler.
 //!
 //! @par Thread safety
 //! All member functions but the destructor may be called from several threads at once.
@@ -221,15 +223,20 @@ public:
 
     // Removing and keeping
 
-    //! Removes one checkpoint. Completes with whether it was there.
+    //! Removes one checkpoint. Completes with whether it was there. What only it needed is removed in the
+    //! background.
     //! @par Handler signature
     //! `void(std::error_code, bool)`
     template <detail::token_for<bool> Token = default_token>
     auto async_erase(std::string agent_id, std::string scope, std::string id, Token&& token = Token{})
     {
         return start(schedule::ordered, agent_id, std::forward<Token>(token),
-                     [agent_id, scope = std::move(scope), id = std::move(id)](store& in) {
-                         return in.erase(agent_id, scope, id);
+                     [agent_id, scope = std::move(scope), id = std::move(id),
+                      sweeper = detail::sweeper(scheduler_)](store& in) {
+                         const bool found = in.erase(agent_id, scope, id);
+                         if (found)
+                             sweeper.sweep(agent_id);
+                         return found;
                      });
     }
 
@@ -239,45 +246,68 @@ public:
     template <detail::token_for<std::uint64_t> Token = default_token>
     auto async_erase_scope(std::string agent_id, std::string scope, Token&& token = Token{})
     {
-        return start(
-            schedule::ordered, agent_id, std::forward<Token>(token),
-            [agent_id, scope = std::move(scope)](store& in) { return in.erase_scope(agent_id, scope); });
+        return start_upkeep(schedule::background, agent_id, std::forward<Token>(token), upkeep_control(),
+                            [agent_id, scope = std::move(scope)](store& in, const upkeep_control& control) {
+                                return in.erase_scope(agent_id, scope, control);
+                            });
     }
 
-    //! Removes everything of an agent. Completes with the number of its checkpoints.
+    //! Removes everything of an agent: one short write, after which nobody finds it any more. Its rows are
+    //! removed in the background. Completes with the number of its checkpoints.
     //! @par Handler signature
     //! `void(std::error_code, std::uint64_t)`
     template <detail::token_for<std::uint64_t> Token = default_token>
     auto async_erase_agent(std::string agent_id, Token&& token = Token{})
     {
         return start(schedule::ordered, agent_id, std::forward<Token>(token),
-                     [agent_id](store& in) { return in.erase_agent(agent_id); });
+                     [agent_id, sweeper = detail::sweeper(scheduler_)](store& in) {
+                         const auto count = in.erase_agent(agent_id);
+                         sweeper.sweep(agent_id);
+                         return count;
+                     });
     }
 
-    //! Copies everything of an agent, behind all earlier writes of both. Completes with the number of
-    //! checkpoints.
+    //! Copies everything of an agent, behind all earlier writes of both. Nobody sees the copy before it is
+    //! whole. Completes with the number of checkpoints.
     //! @par Handler signature
     //! `void(std::error_code, std::uint64_t)`
     //! @par Errors
-    //! `errc::not_found` without an origin, `errc::conflict` if the target exists
+    //! `errc::not_found` without an origin, `errc::conflict` if the target exists, `errc::busy` if others
+    //! replace or remove checkpoints of the origin all the time
+    template <detail::token_for<std::uint64_t> Token = default_token>
+    auto async_copy_agent(std::string from, std::string to, upkeep_control control, Token&& token = Token{})
+    {
+        return start_upkeep(
+            schedule::background, from, std::forward<Token>(token), std::move(control),
+            [from, to](store& in, const upkeep_control& reins) { return in.copy_agent(from, to, reins); },
+            to);
+    }
+    //! The same without a control. Handler signature: `void(std::error_code, std::uint64_t)`
     template <detail::token_for<std::uint64_t> Token = default_token>
     auto async_copy_agent(std::string from, std::string to, Token&& token = Token{})
     {
-        return start(
-            schedule::background, from, std::forward<Token>(token),
-            [from, to](store& in) { return in.copy_agent(from, to); }, to);
+        return async_copy_agent(std::move(from), std::move(to), upkeep_control(), std::forward<Token>(token));
     }
 
     //! Deletes the checkpoints that the policies do not keep, or with `dry_run::yes` only says which.
     //! @par Handler signature
     //! `void(std::error_code, prune_result)`
     template <detail::token_for<prune_result> Token = default_token>
+    auto async_prune(std::string agent_id, retention policies, dry_run dry, upkeep_control control,
+                     Token&& token = Token{})
+    {
+        return start_upkeep(
+            schedule::background, agent_id, std::forward<Token>(token), std::move(control),
+            [agent_id, policies = std::move(policies), dry](store& in, const upkeep_control& reins) {
+                return in.prune(agent_id, policies, dry, reins);
+            });
+    }
+    //! The same without a control. Handler signature: `void(std::error_code, prune_result)`
+    template <detail::token_for<prune_result> Token = default_token>
     auto async_prune(std::string agent_id, retention policies, dry_run dry, Token&& token = Token{})
     {
-        return start(schedule::background, agent_id, std::forward<Token>(token),
-                     [agent_id, policies = std::move(policies), dry](store& in) {
-                         return in.prune(agent_id, policies, dry);
-                     });
+        return async_prune(std::move(agent_id), std::move(policies), dry, upkeep_control(),
+                           std::forward<Token>(token));
     }
     //! Deletes them. Handler signature: `void(std::error_code, prune_result)`
     template <detail::token_for<prune_result> Token = default_token>
@@ -362,36 +392,43 @@ public:
                      [agent_id](store& from) { return from.stats(agent_id); });
     }
 
-    //! Re-reads everything and reports what is damaged. `progress` is called on a thread of the pool.
+    //! Re-reads everything and reports what is damaged.
     //! @par Handler signature
     //! `void(std::error_code, verify_report)`
     template <detail::token_for<verify_report> Token = default_token>
-    auto async_verify(verify_callback progress, Token&& token = Token{})
+    auto async_verify(upkeep_control control, Token&& token = Token{})
     {
-        return start(schedule::survey, {}, std::forward<Token>(token),
-                     [progress = std::move(progress)](store& from) { return from.verify(progress); });
+        return start_upkeep(schedule::survey, {}, std::forward<Token>(token), std::move(control),
+                            [](store& from, const upkeep_control& reins) { return from.verify(reins); });
     }
-    //! The same without progress. Handler signature: `void(std::error_code, verify_report)`
+    //! The same without a control. Handler signature: `void(std::error_code, verify_report)`
     template <detail::token_for<verify_report> Token = default_token>
     auto async_verify(Token&& token = Token{})
     {
-        return async_verify(verify_callback(), std::forward<Token>(token));
+        return async_verify(upkeep_control(), std::forward<Token>(token));
     }
 
-    //! Gives space back. Completes with the number of bytes.
+    //! Removes what erasures have left, of all agents, and gives space back. Completes with the number of
+    //! bytes.
     //! @par Handler signature
     //! `void(std::error_code, std::uint64_t)`
     template <detail::token_for<std::uint64_t> Token = default_token>
+    auto async_compact(upkeep_control control, Token&& token = Token{})
+    {
+        return start_upkeep(schedule::background, {}, std::forward<Token>(token), std::move(control),
+                            [](store& in, const upkeep_control& reins) { return in.compact(reins); });
+    }
+    //! The same without a control. Handler signature: `void(std::error_code, std::uint64_t)`
+    template <detail::token_for<std::uint64_t> Token = default_token>
     auto async_compact(Token&& token = Token{})
     {
-        return start(schedule::background, {}, std::forward<Token>(token),
-                     [](store& in) { return in.compact(); });
+        return async_compact(upkeep_control(), std::forward<Token>(token));
     }
 
     //! Completes when every save and other write of an agent that this store or one of its sessions was asked
     //! for before has ended, one way or the other: the rest of a save whose caller has left, too. Upkeep in
-    //! nobody's order is not among them (`async_compact`, `async_import_lines`). The executors of the sessions
-    //! must go on running.
+    //! nobody's order is not among them (`async_compact`, `async_import_lines`). The executors of the
+    //! sessions must go on running.
     //! @par Handler signature
     //! `void(std::error_code)`
     template <asio::completion_token_for<void(std::error_code)> Token = default_token>
@@ -414,6 +451,16 @@ private:
             std::move(other_agent_id));
     }
 
+    //! For what takes long, and can be stopped.
+    template <class Function, class Token>
+    auto start_upkeep(schedule when, std::string agent_id, Token&& token, upkeep_control control,
+                      Function function, std::string other_agent_id = {})
+    {
+        return detail::start_request<detail::upkeep_request<Function>>(
+            scheduler_, executor_, std::forward<Token>(token), when, std::move(agent_id), std::move(control),
+            std::move(function), std::move(other_agent_id));
+    }
+
     executor_type executor_;
     std::shared_ptr<detail::scheduler> scheduler_;
 };
@@ -425,13 +472,13 @@ inline const std::shared_ptr<scheduler>& scheduler_of(const async_store& store) 
     return store.scheduler_;
 }
 
-//! Has a function called with the backend, in no agent's order.
+//! Has a function called with the backend and a control, in no agent's order.
 template <class Function, class Token>
-auto start_function(async_store& in, request::schedule when, Token&& token, Function function)
+auto start_upkeep(async_store& in, request::schedule when, Token&& token, Function function)
 {
-    return start_request<function_request<Function>>(scheduler_of(in), in.get_executor(),
-                                                     std::forward<Token>(token), when, std::string(),
-                                                     std::move(function));
+    return start_request<upkeep_request<Function>>(scheduler_of(in), in.get_executor(),
+                                                   std::forward<Token>(token), when, std::string(),
+                                                   upkeep_control(), std::move(function));
 }
 
 } // namespace detail

@@ -19,10 +19,11 @@ template <detail::token_for<transfer_result> Token = default_token>
 auto async_export_lines(async_store& from, std::filesystem::path file, export_options options,
                         Token&& token = Token{})
 {
-    return detail::start_function(from, detail::request::schedule::survey, std::forward<Token>(token),
-                                  [file = std::move(file), options = std::move(options)](store& backend) {
-                                      return export_lines(backend, file, options);
-                                  });
+    return detail::start_upkeep(
+        from, detail::request::schedule::survey, std::forward<Token>(token),
+        [file = std::move(file), options = std::move(options)](store& backend, const upkeep_control& reins) {
+            return export_lines(backend, file, export_options(options).stop_with(reins));
+        });
 }
 
 //! Writes all agents. Handler signature: `void(std::error_code, transfer_result)`
@@ -43,10 +44,11 @@ template <detail::token_for<transfer_result> Token = default_token>
 auto async_import_lines(async_store& into, std::filesystem::path file, import_options options,
                         Token&& token = Token{})
 {
-    return detail::start_function(into, detail::request::schedule::background, std::forward<Token>(token),
-                                  [file = std::move(file), options = std::move(options)](store& backend) {
-                                      return import_lines(backend, file, options);
-                                  });
+    return detail::start_upkeep(
+        into, detail::request::schedule::background, std::forward<Token>(token),
+        [file = std::move(file), options = std::move(options)](store& backend, const upkeep_control& reins) {
+            return import_lines(backend, file, import_options(options).stop_with(reins));
+        });
 }
 
 //! The same without options. Handler signature: `void(std::error_code, transfer_result)`

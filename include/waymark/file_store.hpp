@@ -65,17 +65,20 @@ public:
     std::uint64_t count(const query& query) override;
     std::vector<std::string> list_agents(std::string_view after = {}, std::size_t limit = 1000) override;
     bool erase(std::string_view agent_id, std::string_view scope, std::string_view id) override;
-    std::uint64_t erase_scope(std::string_view agent_id, std::string_view scope) override;
+    std::uint64_t erase_scope(std::string_view agent_id, std::string_view scope,
+                              const upkeep_control& control = {}) override;
     std::uint64_t erase_agent(std::string_view agent_id) override;
-    std::uint64_t copy_agent(std::string_view from, std::string_view to) override;
-    prune_result prune(std::string_view agent_id, const retention& policies, dry_run dry) override;
+    std::uint64_t copy_agent(std::string_view from, std::string_view to,
+                             const upkeep_control& control = {}) override;
+    prune_result prune(std::string_view agent_id, const retention& policies, dry_run dry,
+                       const upkeep_control& control = {}) override;
     bool pin(std::string_view agent_id, std::string_view scope, std::string_view id, bool pinned) override;
     std::vector<step_outcome> put_steps(std::span<const step_request> batch) override;
     std::vector<step> load_steps(const step_query& query) override;
     bool erase_step(std::string_view agent_id, std::string_view scope, std::string_view key,
                     const std::optional<std::string>& attempt = std::nullopt) override;
-    verify_report verify(const verify_callback& progress = {}) override;
-    std::uint64_t compact() override;
+    verify_report verify(const upkeep_control& control = {}) override;
+    std::uint64_t compact(const upkeep_control& control = {}) override;
     store_stats stats() override;
     store_stats stats(std::string_view agent_id) override;
     std::size_t write_lanes() const noexcept override;

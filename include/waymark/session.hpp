@@ -58,8 +58,8 @@ concept step_action = std::same_as<std::remove_cvref_t<Action>, asio::awaitable<
 //!
 //! @par Cancellation
 //! As for async_store. What waits in the session's queue, or for something to be looked up, completes with
-//! `operation_aborted` and has had no effect. If the caller of a save leaves with `errc::outcome_unknown`, the
-//! session goes on behind that save in order: the next one has it as its parent, if it was saved.
+//! `operation_aborted` and has had no effect. If the caller of a save leaves with `errc::outcome_unknown`,
+//! the session goes on behind that save in order: the next one has it as its parent, if it was saved.
 //!
 //! @par Lifetimes
 //! The destructor completes what waits with `operation_aborted`; what has begun completes with its outcome.
@@ -295,9 +295,12 @@ public:
     template <detail::token_for<prune_result> Token = default_token>
     auto async_prune(retention policies, dry_run dry, Token&& token = Token{})
     {
-        return start(request::schedule::background, std::forward<Token>(token),
-                     [agent = agent_id(), policies = detail::own_retention(std::move(policies), scope()),
-                      dry](store& in) { return in.prune(agent, policies, dry); });
+        return start_upkeep(request::schedule::background, std::forward<Token>(token),
+                            [agent = agent_id(),
+                             policies = detail::own_retention(std::move(policies), scope()),
+                             dry](store& in, const upkeep_control& control) {
+                                return in.prune(agent, policies, dry, control);
+                            });
     }
     //! Deletes them. Handler signature: `void(std::error_code, prune_result)`
     template <detail::token_for<prune_result> Token = default_token>
@@ -331,9 +334,10 @@ public:
     auto async_clear(Token&& token = Token{})
     {
         return take_turn(
-            request::schedule::ordered, std::forward<Token>(token),
-            [agent = agent_id(), scope = scope()](store& in, const detail::session_position&) {
-                return in.erase_scope(agent, scope);
+            request::schedule::background, std::forward<Token>(token),
+            [agent = agent_id(), scope = scope()](store& in, const detail::session_position&,
+                                                  const upkeep_control& control) {
+                return in.erase_scope(agent, scope, control);
             },
             [](detail::session_core& core, std::uint64_t) { core.move_to({}); });
     }
@@ -436,10 +440,11 @@ public:
     auto async_import(std::string json, import_options options, Token&& token = Token{})
     {
         options.as_agent(agent_id());
-        return start(request::schedule::background, std::forward<Token>(token),
-                     [json = std::move(json), options = std::move(options)](store& into) {
-                         return import_json(into, json, options);
-                     });
+        return start_upkeep(request::schedule::background, std::forward<Token>(token),
+                            [json = std::move(json),
+                             options = std::move(options)](store& into, const upkeep_control& control) {
+                                return import_json(into, json, import_options(options).stop_with(control));
+                            });
     }
     //! The same without options. Handler signature: `void(std::error_code, transfer_result)`
     template <detail::token_for<transfer_result> Token = default_token>

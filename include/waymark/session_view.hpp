@@ -177,9 +177,10 @@ public:
     template <detail::token_for<std::string> Token = default_token>
     auto async_export(Token&& token = Token{})
     {
-        return start(
-            detail::request::schedule::survey, std::forward<Token>(token),
-            [agent = agent_id_](store& from) { return export_json(from, export_options().of_agent(agent)); });
+        return start_upkeep(detail::request::schedule::survey, std::forward<Token>(token),
+                            [agent = agent_id_](store& from, const upkeep_control& control) {
+                                return export_json(from, export_options().of_agent(agent).stop_with(control));
+                            });
     }
 
 protected:
@@ -190,6 +191,14 @@ protected:
         return detail::start_request<detail::function_request<Function>>(
             scheduler_, executor_, std::forward<Token>(token), when, agent_id_, std::move(function),
             std::move(other_agent_id));
+    }
+
+    template <class Function, class Token>
+    auto start_upkeep(detail::request::schedule when, Token&& token, Function function)
+    {
+        return detail::start_request<detail::upkeep_request<Function>>(
+            scheduler_, executor_, std::forward<Token>(token), when, agent_id_, upkeep_control(),
+            std::move(function));
     }
 
 private:

@@ -6,10 +6,10 @@
 #include <waymark/query.hpp>
 #include <waymark/retention.hpp>
 #include <waymark/step.hpp>
+#include <waymark/upkeep.hpp>
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -228,13 +228,6 @@ private:
     std::uint64_t bytes_ = 0;
 };
 
-struct verify_progress {
-    std::uint64_t checked = 0;
-    std::uint64_t total = 0;
-};
-//! Called on the thread that verifies, from time to time and once at the end. It must not call the store.
-using verify_callback = std::function<void(const verify_progress&)>;
-
 //! What verification found.
 class verify_report {
 public:
@@ -322,17 +315,23 @@ public:
     virtual std::vector<std::string> list_agents(std::string_view after = {}, std::size_t limit = 1000) = 0;
 
     //! Removes one checkpoint, pinned or not, and the steps that were made on it or later if no later
-    //! checkpoint of the scope is left. Returns whether it was there.
+    //! checkpoint of the scope is left. Returns whether it was there. A short write: what only that
+    //! checkpoint needed may stay until `sweep`.
     virtual bool erase(std::string_view agent_id, std::string_view scope, std::string_view id) = 0;
     //! Removes all checkpoints and steps of one scope, oldest first. Returns how many checkpoints there were.
-    virtual std::uint64_t erase_scope(std::string_view agent_id, std::string_view scope) = 0;
-    //! Removes everything of an agent, all scopes, steps and pins. Returns how many checkpoints there were.
+    virtual std::uint64_t erase_scope(std::string_view agent_id, std::string_view scope,
+                                      const upkeep_control& control = {}) = 0;
+    //! Removes everything of an agent, all scopes, steps and pins. Returns how many checkpoints there were. A
+    //! short write, however much that is: nobody finds the agent any more, and `sweep` removes the rest.
     virtual std::uint64_t erase_agent(std::string_view agent_id) = 0;
     //! Copies all scopes, steps and pins, with ids and order. `errc::not_found` without an origin,
-    //! `errc::conflict` if the target exists. Returns how many checkpoints.
-    virtual std::uint64_t copy_agent(std::string_view from, std::string_view to) = 0;
+    //! `errc::conflict` if the target exists. Returns how many checkpoints. Nobody sees the copy before it is
+    //! whole. `errc::busy` if checkpoints of the origin are replaced or removed all the time.
+    virtual std::uint64_t copy_agent(std::string_view from, std::string_view to,
+                                     const upkeep_control& control = {}) = 0;
 
-    virtual prune_result prune(std::string_view agent_id, const retention& policies, dry_run dry) = 0;
+    virtual prune_result prune(std::string_view agent_id, const retention& policies, dry_run dry,
+                               const upkeep_control& control = {}) = 0;
     //! Pins or unpins. Returns whether the checkpoint exists.
     virtual bool pin(std::string_view agent_id, std::string_view scope, std::string_view id, bool pinned) = 0;
 
@@ -358,9 +357,12 @@ public:
     virtual void await_outcome(std::string_view agent_id);
 
     //! Re-reads everything and reports what is damaged.
-    virtual verify_report verify(const verify_callback& progress = {}) = 0;
-    //! Gives space back. Returns how many bytes.
-    virtual std::uint64_t compact() = 0;
+    virtual verify_report verify(const upkeep_control& control = {}) = 0;
+    //! Removes what erasures have left: of this agent what no checkpoint needs any more, and the rest of
+    //! agents that were erased as a whole. By default does nothing, for stores whose erasures leave nothing.
+    virtual void sweep(std::string_view agent_id, const upkeep_control& control = {});
+    //! Sweeps everything, and gives space back. Returns how many bytes.
+    virtual std::uint64_t compact(const upkeep_control& control = {}) = 0;
     virtual store_stats stats() = 0;
     //! What it holds of one agent; `bytes` is what its checkpoints take, without steps and free space.
     virtual store_stats stats(std::string_view agent_id) = 0;

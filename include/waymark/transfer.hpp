@@ -8,6 +8,7 @@
 #include <functional>
 #include <iosfwd>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -56,12 +57,27 @@ public:
         return *this;
     }
 
+    //! Ends the export between two pages, with `std::errc::operation_canceled`.
+    export_options& stop_with(std::stop_token token)
+    {
+        control_.stop_with(std::move(token));
+        return *this;
+    }
+    //! The same if one of those stops that this one has.
+    export_options& stop_with(const upkeep_control& other)
+    {
+        control_.stop_with(other);
+        return *this;
+    }
+
     const std::optional<std::string>& agent() const noexcept { return agent_; }
     const transfer_callback& progress() const noexcept { return progress_; }
+    const upkeep_control& control() const noexcept { return control_; }
 
 private:
     std::optional<std::string> agent_;
     transfer_callback progress_;
+    upkeep_control control_;
 };
 
 //! What an import does with a checkpoint or step that the store has with other content. One with the same
@@ -83,16 +99,23 @@ public:
     import_options& as_agent(std::string agent_id);
     import_options& with_progress(transfer_callback progress)
     { progress_ = std::move(progress); return *this; }
+    //! Ends the import between two batches, with `std::errc::operation_canceled`. What was imported until then
+    //! stays; importing again does the rest.
+    import_options& stop_with(std::stop_token token) { control_.stop_with(std::move(token)); return *this; }
+    //! The same if one of those stops that this one has.
+    import_options& stop_with(const upkeep_control& other) { control_.stop_with(other); return *this; }
     // clang-format on
 
     existing when_exists() const noexcept { return existing_; }
     const std::optional<std::string>& agent() const noexcept { return agent_; }
     const transfer_callback& progress() const noexcept { return progress_; }
+    const upkeep_control& control() const noexcept { return control_; }
 
 private:
     existing existing_ = existing::skip;
     std::optional<std::string> agent_;
     transfer_callback progress_;
+    upkeep_control control_;
 };
 
 //! Writes checkpoints, pins and steps as JSON Lines: one line for each, and a last line that tells a whole

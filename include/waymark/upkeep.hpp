@@ -1,6 +1,7 @@
 //! Long work on a store that nobody's next turn waits for: how far it is, and how it is stopped.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <stop_token>
@@ -22,6 +23,11 @@ public:
     using progress_function = std::function<void(const upkeep_progress&)>;
 
     upkeep_control() = default;
+    //! One that tells how far it is, as `on_progress`.
+    template <std::invocable<const upkeep_progress&> Function>
+    upkeep_control(Function function) : progress_(std::move(function))
+    {
+    }
 
     //! Called from time to time and once at the end, on the thread that does the work. It must not call the
     //! store.
@@ -35,6 +41,13 @@ public:
     upkeep_control& stop_with(std::stop_token token)
     {
         stops_.push_back(std::move(token));
+        return *this;
+    }
+
+    //! The same for whatever stops the other one.
+    upkeep_control& stop_with(const upkeep_control& other)
+    {
+        stops_.insert(stops_.end(), other.stops_.begin(), other.stops_.end());
         return *this;
     }
 

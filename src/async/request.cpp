@@ -42,15 +42,22 @@ void request::fail(std::error_code code, std::string details) noexcept
 
 void request::fail_with_current_exception() noexcept
 {
-    fail_with_current_exception(!is_read());
+    fail_as(!is_read());
+}
+
+void request::fail_with_current_exception(std::error_code aborted) noexcept
+{
+    fail_as(!is_read());
+    if (code_ == std::errc::operation_canceled)
+        code_ = aborted;
 }
 
 void request::refuse_with_current_exception() noexcept
 {
-    fail_with_current_exception(false);
+    fail_as(false);
 }
 
-void request::fail_with_current_exception(bool may_be_written) noexcept
+void request::fail_as(bool may_be_written) noexcept
 {
     std::error_code code = errc::io;
     std::string text;

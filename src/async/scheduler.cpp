@@ -94,6 +94,12 @@ private:
         void set_posted(bool posted);
         //! Something has come into the queue.
         void look_up() noexcept;
+        //! Ends upkeep that it is carrying out.
+        void stop() noexcept
+        {
+            if (running_ != nullptr)
+                running_->stop();
+        }
 
     private:
         bool has_work() const noexcept;
@@ -106,6 +112,7 @@ private:
         const std::size_t lane_;
         std::shared_ptr<impl> self_; // while it is posted or runs: it may outlive the store
         request_batch batch_;        // kept for its memory
+        request* running_ = nullptr; // the first of them, while it is being carried out
         // How the last batch went, to guess whether more saves are about to come.
         std::size_t population_ = 0; // those that were in it, and those that waited when it was done
         clock::duration took_{};
@@ -236,12 +243,14 @@ void scheduler::impl::strand::carry_out(lock& held) noexcept
         owner_.wake_without_fail(held);
     if (batch_.empty())
         return;
+    running_ = batch_.front().get();
     held.unlock();
     const auto begin = clock::now();
-    batch_.front()->run(request_target(*owner_.backend, *owner_.mark_), batch_);
+    batch_.front()->run(request_target(*owner_.backend, *owner_.mark_, owner_.aborted), batch_);
     took_ = clock::now() - begin;
     request_list flushed;
     held.lock();
+    running_ = nullptr;
     if (kind_ == kind::lane)
         population_ = batch_.size() + owner_.queue_.writes(lane_);
     owner_.queue_.release(batch_, flushed);
@@ -401,8 +410,10 @@ void scheduler::impl::cancel(request& wanted, departure how) noexcept
             wake_without_fail(held);
         }
     }
-    if (unended.empty() && how == departure::leaves)
+    if (unended.empty() && how == departure::leaves) {
+        wanted.stop();
         wanted.let_waiter_go(wanted.is_read() ? aborted : make_error_code(errc::outcome_unknown));
+    }
     abort(std::move(unended));
     end_all(flushed);
 }
@@ -441,8 +452,10 @@ void scheduler::impl::close() noexcept
         const lock held(mutex_);
         if (!std::exchange(closing_, true))
             unended = queue_.remove_all();
-        for (auto& each : strands_)
+        for (auto& each : strands_) {
             each.look_up();
+            each.stop();
+        }
     }
     abort(std::move(unended));
     std::unique_ptr<work_executor> done;
@@ -521,6 +534,19 @@ void scheduler::retire(const request& ended) noexcept
 void scheduler::close() noexcept
 {
     impl_->close();
+}
+
+void sweeper::sweep(const std::string& agent_id) const noexcept
+{
+    const auto alive = scheduler_.lock();
+    if (alive == nullptr)
+        return;
+    try {
+        auto sweep = [agent_id](store& in, const upkeep_control& control) { in.sweep(agent_id, control); };
+        alive->submit(std::make_shared<upkeep_request<decltype(sweep)>>(
+            request::schedule::background, std::string(), upkeep_control(), std::move(sweep)));
+    } catch (const std::bad_alloc&) { // NOLINT(bugprone-empty-catch): see above
+    }
 }
 
 } // namespace waymark::detail

@@ -333,7 +333,8 @@ bool memory_store::erase(std::string_view agent_id, std::string_view scope, std:
     return true;
 }
 
-std::uint64_t memory_store::erase_scope(std::string_view agent_id, std::string_view scope)
+std::uint64_t memory_store::erase_scope(std::string_view agent_id, std::string_view scope,
+                                        const upkeep_control& /*control*/)
 {
     detail::validate_scope(agent_id, scope);
     const std::unique_lock lock(impl_->mutex);
@@ -357,7 +358,8 @@ std::uint64_t memory_store::erase_agent(std::string_view agent_id)
     return count;
 }
 
-std::uint64_t memory_store::copy_agent(std::string_view from, std::string_view to)
+std::uint64_t memory_store::copy_agent(std::string_view from, std::string_view to,
+                                       const upkeep_control& /*control*/)
 {
     validate_id(from, "the agent id");
     validate_id(to, "the new agent id");
@@ -383,7 +385,8 @@ std::uint64_t memory_store::copy_agent(std::string_view from, std::string_view t
     return count;
 }
 
-prune_result memory_store::prune(std::string_view agent_id, const retention& policies, dry_run dry)
+prune_result memory_store::prune(std::string_view agent_id, const retention& policies, dry_run dry,
+                                 const upkeep_control& /*control*/)
 {
     validate_id(agent_id, "the agent id");
     const std::unique_lock lock(impl_->mutex);
@@ -436,11 +439,11 @@ bool memory_store::erase_step(std::string_view agent_id, std::string_view scope,
     return true;
 }
 
-verify_report memory_store::verify(const verify_callback& progress)
+verify_report memory_store::verify(const upkeep_control& control)
 {
     // Nothing here can rot, but what is held must be what a store may hold.
     const std::shared_lock lock(impl_->mutex);
-    verify_progress done;
+    upkeep_progress done;
     for (const auto& [id, agent] : impl_->agents)
         done.total += agent.count();
     std::vector<verify_report::damage> damages;
@@ -452,14 +455,14 @@ verify_report memory_store::verify(const verify_callback& progress)
                 } catch (const error& failure) {
                     damages.push_back({entry.value.key(), failure.details().message()});
                 }
-                ++done.checked;
+                ++done.done;
+                control.require_wanted();
             }
-    if (progress)
-        progress(done);
-    return {done.checked, std::move(damages)};
+    control.report(done);
+    return {done.done, std::move(damages)};
 }
 
-std::uint64_t memory_store::compact()
+std::uint64_t memory_store::compact(const upkeep_control& /*control*/)
 {
     return 0;
 }

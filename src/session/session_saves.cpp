@@ -325,14 +325,16 @@ public:
         try {
             in.backend.prune(owner_.agent_id_,
                              own_retention(*owner_.options_.retention(), owner_.options_.scope()),
-                             dry_run::no);
+                             dry_run::no, upkeep_control().stop_with(stop_.get_token()));
         } catch (...) {
-            fail_with_current_exception();
+            fail_with_current_exception(in.aborted);
         }
     }
+    void stop() noexcept override { stop_.request_stop(); }
 
 private:
     session_core& owner_; // busy, and so alive
+    std::stop_source stop_;
 };
 
 void session_core::prune_if_due() noexcept
@@ -366,7 +368,7 @@ void session_core::prune() noexcept
 void session_core::pruned() noexcept
 {
     const auto ended = std::move(prune_);
-    if (ended->code())
+    if (ended->code() && ended->code() != scheduler_->aborted())
         report(session_error::source::retention, ended->code(), ended->details());
     {
         const std::lock_guard lock(mutex_);

@@ -14,6 +14,11 @@ void store::await_outcome(std::string_view agent_id)
     validate_id(agent_id, "the agent id");
 }
 
+void store::sweep(std::string_view agent_id, const upkeep_control& /*control*/)
+{
+    validate_id(agent_id, "the agent id");
+}
+
 commit_outcomes store::commit(std::span<const save_request> saves, std::span<const step_request> steps)
 {
     commit_outcomes outcomes;

@@ -5,6 +5,7 @@
 #include "rows.hpp"
 
 #include <waymark/error.hpp>
+#include <waymark/upkeep.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -73,11 +74,24 @@ public:
     //! Everything but the id, which never changes.
     virtual void put_agent(const agent_row& row) = 0;
 
-    //! Nobody finds it by its id any more; its rows stay until they are removed.
-    virtual erased_agent erase_agent(const agent_row& row) = 0;
-    virtual std::vector<erased_agent> erased_agents(std::size_t limit) = 0;
-    //! Removes about so many of its rows. Returns whether any were left.
-    virtual bool remove_rows(const erased_agent& agent, std::size_t about) = 0;
+    //! Nobody finds it by its id any more; its rows stay until they are removed. Takes as long for every
+    //! agent.
+    virtual void erase_agent(const agent_row& row) = 0;
+    //! An agent that nobody finds until it is published. `time` (microseconds since 1970) tells others that
+    //! it is not forgotten.
+    virtual erased_agent add_hidden_agent(std::string_view id, std::int64_t time) = 0;
+    //! Locks it, and sets its time. Returns false if someone has condemned it. What follows may write its
+    //! rows.
+    virtual bool keep_hidden_agent(const erased_agent& agent, std::int64_t time) = 0;
+    //! From now on it is found as `row.id`, which no agent has.
+    virtual void publish_agent(const erased_agent& agent, const agent_row& row) = 0;
+
+    //! Those that were erased, and hidden ones from before that time.
+    virtual std::vector<erased_agent> erased_agents(std::size_t limit, std::int64_t before) = 0;
+    //! Locks it; a hidden one cannot be kept any more. Returns false if it is gone, or was published.
+    virtual bool condemn(const erased_agent& agent) = 0;
+    //! Removes some of its rows. Returns whether there were any.
+    virtual bool remove_rows(const erased_agent& agent) = 0;
     virtual void forget(const erased_agent& agent) = 0;
 
     virtual std::optional<scope_row> find_scope(std::int64_t agent, std::string_view scope) = 0;
@@ -156,14 +170,12 @@ public:
     virtual std::int64_t remove_steps_after(std::int64_t agent, std::string_view scope,
                                             std::int64_t sequence) = 0;
 
-    //! Messages and objects, as they are.
-    virtual void copy_content(std::int64_t from, std::int64_t to) = 0;
-
     virtual totals count_all() = 0;
     //! Messages and objects, or about as many: for a look at how far something is.
     virtual std::uint64_t estimate_content() = 0;
     //! What the database itself finds wrong with its file.
-    virtual std::vector<std::string> check_structure() = 0;
+    //! @throws waymark::error `std::errc::operation_canceled` if it is to stop.
+    virtual std::vector<std::string> check_structure(const upkeep_control& control) = 0;
 };
 
 //! Whether a transaction that failed is run again, see `repeat`.
@@ -197,7 +209,7 @@ public:
     //! The longest value that fits into a row.
     virtual std::size_t largest_value() const noexcept = 0;
     //! Gives space back to the operating system. Returns how many bytes.
-    virtual std::uint64_t shrink() = 0;
+    virtual std::uint64_t shrink(const upkeep_control& control) = 0;
     virtual std::uint64_t bytes() = 0;
     virtual std::size_t write_lanes() const noexcept = 0;
 };

@@ -1,6 +1,11 @@
 #include "removals.hpp"
 
 #include "checksums.hpp"
+#include "transactions.hpp"
+
+#include <algorithm>
+#include <string>
+#include <vector>
 
 namespace waymark::tables {
 
@@ -14,6 +19,27 @@ void remove_row(transaction& in, agent_records& records, agent_row& agent, const
     if (scope.head == row.sequence)
         scope.head = in.newest_sequence(agent.number, row.scope);
 }
+
+namespace {
+
+void remove_some_steps(transaction& in, const agent_row& agent, scope_row& scope,
+                       const transaction_budget& budget)
+{
+    std::vector<std::string> keys;
+    in.scan_steps(agent.number, scope.scope, [&](step_row&& row) {
+        keys.push_back(std::move(row.key));
+        return keys.size() < rows_per_transaction;
+    });
+    std::size_t removed = 0;
+    for (; removed < keys.size() && (removed == 0 || !budget.is_spent()); ++removed)
+        in.remove_step(agent.number, scope.scope, keys[removed]);
+    // Where some are missing, none is left all the same.
+    scope.steps = removed == keys.size() && keys.size() < rows_per_transaction
+                      ? 0
+                      : std::max<std::int64_t>(scope.steps - static_cast<std::int64_t>(removed), 1);
+}
+
+} // namespace
 
 bool remove_checkpoint(transaction& in, std::string_view agent_id, std::string_view scope,
                        std::string_view id)
@@ -35,30 +61,32 @@ bool remove_checkpoint(transaction& in, std::string_view agent_id, std::string_v
     return true;
 }
 
-std::size_t remove_some_of_scope(transaction& in, std::string_view agent_id, std::string_view scope)
+scope_removal remove_some_of_scope(transaction& in, std::string_view agent_id, std::string_view scope)
 {
+    const transaction_budget budget;
     agent_records records(in);
     if (records.find_agent(agent_id) == nullptr)
-        return 0;
+        return {};
     auto& agent = records.change_agent(agent_id);
     if (records.find_scope(agent, scope) == nullptr)
-        return 0;
+        return {};
     std::vector<checkpoint_row> oldest;
     scan_range range;
     range.scope = scope;
     in.scan_checkpoints(agent.number, range, [&](checkpoint_row&& row) {
         oldest.push_back(std::move(row));
-        return oldest.size() < rows_per_transaction;
+        return oldest.size() < rows_per_transaction && !budget.is_spent();
     });
-    for (const auto& row : oldest)
-        remove_row(in, records, agent, row);
+    scope_removal result;
+    for (; result.checkpoints < oldest.size() && (result.checkpoints == 0 || !budget.is_spent());
+         ++result.checkpoints)
+        remove_row(in, records, agent, oldest[result.checkpoints]);
     auto& record = records.change_scope(agent, scope);
-    if (record.head == 0) { // nothing is left that a step could belong to
-        in.remove_steps_after(agent.number, scope, -1);
-        record.steps = 0;
-    }
+    if (record.head == 0) // nothing is left that a step could belong to
+        remove_some_steps(in, agent, record, budget);
+    result.is_done = record.head == 0 && record.steps == 0;
     records.write();
-    return oldest.size();
+    return result;
 }
 
 } // namespace waymark::tables

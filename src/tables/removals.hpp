@@ -7,9 +7,6 @@
 
 namespace waymark::tables {
 
-// How many rows one transaction removes: a few milliseconds.
-inline constexpr std::size_t rows_per_transaction = 256;
-
 //! Takes the checkpoint out of the records, too. The head is looked up again if it was the one.
 void remove_row(transaction& in, agent_records& records, agent_row& agent, const checkpoint_row& row);
 
@@ -17,8 +14,11 @@ void remove_row(transaction& in, agent_records& records, agent_row& agent, const
 bool remove_checkpoint(transaction& in, std::string_view agent_id, std::string_view scope,
                        std::string_view id);
 
-//! Removes the oldest checkpoints of a scope, likewise, and its steps with the last of them. Returns how
-//! many.
-std::size_t remove_some_of_scope(transaction& in, std::string_view agent_id, std::string_view scope);
+//! Removes the oldest checkpoints of a scope, as many as a short transaction can, and then its steps.
+struct scope_removal {
+    std::size_t checkpoints = 0; // how many it removed
+    bool is_done = true;
+};
+scope_removal remove_some_of_scope(transaction& in, std::string_view agent_id, std::string_view scope);
 
 } // namespace waymark::tables

@@ -1,5 +1,6 @@
 #include "retention_sweep.hpp"
 
+#include "agent_copy.hpp"
 #include "body.hpp"
 #include "checkpoints.hpp"
 #include "checksums.hpp"
@@ -105,13 +106,16 @@ prune_plan plan_prune(transaction& from, const agent_row& agent, const retention
     return plan;
 }
 
-std::vector<checkpoint_key> remove_pruned(transaction& in, std::string_view agent_id, const prune_plan& plan,
-                                          std::span<const prune_plan::entry> chosen)
+pruned remove_pruned(transaction& in, std::string_view agent_id, const prune_plan& plan,
+                     std::span<const prune_plan::entry> chosen)
 {
-    std::vector<checkpoint_key> removed;
+    const transaction_budget budget;
+    pruned result;
     agent_records records(in);
-    if (const auto* known = records.find_agent(agent_id); known == nullptr || known->number != plan.agent)
-        return removed; // erased since, and perhaps made anew
+    if (const auto* known = records.find_agent(agent_id); known == nullptr || known->number != plan.agent) {
+        result.looked_at = chosen.size(); // erased since, and perhaps made anew
+        return result;
+    }
     expect(in, [&] {
         questions wanted;
         for (const auto& [key, check] : chosen)
@@ -122,6 +126,10 @@ std::vector<checkpoint_key> remove_pruned(transaction& in, std::string_view agen
     std::optional<std::string> scope;
     std::optional<needed_by_steps> needed;
     for (const auto& [key, check] : chosen) { // by scope
+        if (result.looked_at++ > 0 && budget.is_spent()) {
+            --result.looked_at;
+            break;
+        }
         if (scope != key.scope()) {
             scope = key.scope();
             needed.emplace(in, agent.number, *scope);
@@ -134,10 +142,10 @@ std::vector<checkpoint_key> remove_pruned(transaction& in, std::string_view agen
             record->head == row->sequence)
             continue;
         remove_row(in, records, agent, *row);
-        removed.push_back(key);
+        result.removed.push_back(key);
     }
     records.write();
-    return removed;
+    return result;
 }
 
 namespace {
@@ -238,11 +246,15 @@ swept sweep_some(transaction& in, sweep_plan& plan)
     swept result;
     if (!plan.messages.empty())
         agent->sweeps = new_mark();
-    for (auto row = plan.messages.rbegin();
-         row != plan.messages.rend() && result.messages < rows_per_transaction; ++row, ++result.messages)
+    const transaction_budget budget;
+    const auto is_full = [&] {
+        const auto rows = result.messages + result.objects;
+        return rows > 0 && (rows == rows_per_transaction || budget.is_spent());
+    };
+    for (auto row = plan.messages.rbegin(); row != plan.messages.rend() && !is_full();
+         ++row, ++result.messages)
         in.remove_messages(plan.agent, row->first);
-    for (auto number = plan.objects.rbegin();
-         number != plan.objects.rend() && result.messages + result.objects < rows_per_transaction;
+    for (auto number = plan.objects.rbegin(); number != plan.objects.rend() && !is_full();
          ++number, ++result.objects)
         in.remove_object(plan.agent, *number);
     agent->has_garbage = result.messages < plan.messages.size() || result.objects < plan.objects.size();
@@ -254,22 +266,28 @@ swept sweep_some(transaction& in, sweep_plan& plan)
 
 } // namespace
 
-void sweep(database& in, std::string_view agent_id)
+void sweep(database& in, std::string_view agent_id, const upkeep_control& control)
 try {
     const agent_ids agents(&agent_id, 1);
     // An agent whose checkpoints are replaced all the time may outdate every plan; it is swept another time.
     for (int attempt = 0; attempt < 8; ++attempt) {
+        control.require_wanted();
         auto plan = read(in, agents, [&](transaction& from) {
             const auto agent = intact_agent(from.find_agent(agent_id));
             return agent && agent->has_garbage ? plan_sweep(from, *agent) : std::nullopt;
         });
         if (!plan)
             return;
+        upkeep_progress now{0, plan->messages.size() + plan->objects.size()};
         swept last{sweep_state::more};
         while (last.state == sweep_state::more) {
             last = write(in, agents, [&](transaction& from) { return sweep_some(from, *plan); });
             plan->messages.resize(plan->messages.size() - last.messages);
             plan->objects.resize(plan->objects.size() - last.objects);
+            now.done += last.messages + last.objects;
+            control.report(now);
+            if (last.state == sweep_state::more)
+                control.give_way();
         }
         if (last.state == sweep_state::done)
             return;
@@ -279,18 +297,40 @@ try {
         throw;
 }
 
-void remove_erased(database& in, const erased_agent& agent)
+void remove_erased(database& in, const erased_agent& agent, const upkeep_control& control)
 {
-    for (bool more = true; more;)
+    for (bool more = true; more;) {
         more = write(in, {}, [&](transaction& from) {
-            const bool is_left = from.remove_rows(agent, rows_per_transaction);
+            const transaction_budget budget;
+            if (!from.condemn(agent))
+                return false; // another process was faster
+            bool is_left = true;
+            while (is_left && !budget.is_spent())
+                is_left = from.remove_rows(agent);
             if (!is_left)
                 from.forget(agent);
             return is_left;
         });
+        if (more)
+            control.give_way();
+    }
 }
 
-void sweep_all(database& in)
+void remove_erased_agents(database& in, const upkeep_control& control)
+{
+    for (;;) {
+        control.require_wanted();
+        const auto page = read(in, {}, [](transaction& from) {
+            return from.erased_agents(100, to_number(now() - longest_pause_of_a_copy));
+        });
+        if (page.empty())
+            return;
+        for (const auto& agent : page)
+            remove_erased(in, agent, control);
+    }
+}
+
+void sweep_all(database& in, const upkeep_control& control)
 {
     for (std::string last;;) {
         const auto page =
@@ -298,16 +338,10 @@ void sweep_all(database& in)
         if (page.empty())
             break;
         for (const auto& id : page)
-            sweep(in, id);
+            sweep(in, id, control);
         last = page.back();
     }
-    for (;;) {
-        const auto page = read(in, {}, [](transaction& from) { return from.erased_agents(100); });
-        if (page.empty())
-            return;
-        for (const auto& agent : page)
-            remove_erased(in, agent);
-    }
+    remove_erased_agents(in, control);
 }
 
 } // namespace waymark::tables

@@ -1,5 +1,6 @@
 #include "../store/request_checks.hpp"
 #include "../values/text.hpp"
+#include "agent_copy.hpp"
 #include "checkpoints.hpp"
 #include "checksums.hpp"
 #include "questions.hpp"
@@ -23,16 +24,6 @@ namespace waymark::detail {
 using namespace tables;
 
 namespace {
-
-//! What was removed is removed, whether or not its content can be swept now; the agent's record says that
-//! something is left to be swept.
-void try_to_sweep(database& in, std::string_view agent_id)
-{
-    try {
-        sweep(in, agent_id);
-    } catch (const error&) { // NOLINT(bugprone-empty-catch): busy, full: another time
-    }
-}
 
 agent_ids only(const std::string_view& agent_id)
 {
@@ -105,10 +96,19 @@ public:
     attempt write(batch& wanted, std::vector<written_checkpoint>& in_doubt);
     void put_steps(batch& wanted, agent_records& known_records, transaction& in);
 
+    //! One at a time for each agent: two would outdate each other's plans. Whoever comes second leaves it to
+    //! the first, who looks again then.
+    void sweep(std::string_view agent_id, const upkeep_control& control);
+    //! After a removal. What was removed is removed, whether or not its content can be swept now; the agent's
+    //! record says that something is left.
+    void try_to_sweep(std::string_view agent_id, const upkeep_control& control);
+
     std::unique_ptr<tables::database> database;
     const waymark::limits bounds;
     const std::uint64_t identity; // the store's, see storage_place
     static constexpr std::size_t most_complete_scopes = 10'000;
+    std::mutex sweeping_mutex;
+    std::map<std::string, bool, std::less<>> sweeping; // guarded; whether to look again
     std::mutex complete_mutex;
     std::set<std::pair<std::int64_t, std::string>> complete_scopes; // guarded by complete_mutex
     agent_records records; // used by write transactions that follow each other, see transaction::number
@@ -120,6 +120,43 @@ table_store::table_store(std::unique_ptr<tables::database> database, waymark::li
 }
 
 table_store::~table_store() = default;
+
+void table_store::impl::sweep(std::string_view agent_id, const upkeep_control& control)
+{
+    {
+        const std::lock_guard lock(sweeping_mutex);
+        if (const auto [found, is_first] = sweeping.try_emplace(std::string(agent_id)); !is_first) {
+            found->second = true;
+            return;
+        }
+    }
+    const auto is_over = [&] {
+        const std::lock_guard lock(sweeping_mutex);
+        const auto mine = sweeping.find(agent_id);
+        if (std::exchange(mine->second, false))
+            return false;
+        sweeping.erase(mine);
+        return true;
+    };
+    try {
+        do
+            tables::sweep(*database, agent_id, control);
+        while (!is_over());
+    } catch (...) {
+        const std::lock_guard lock(sweeping_mutex);
+        sweeping.erase(sweeping.find(agent_id));
+        throw;
+    }
+}
+
+void table_store::impl::try_to_sweep(std::string_view agent_id, const upkeep_control& control)
+{
+    try {
+        sweep(agent_id, control);
+    } catch (const error&) { // busy, full: another time
+        control.require_wanted();
+    }
+}
 
 //! One attempt. `in_doubt` is what an earlier one saved whose commit was lost. Steps need no such care: one
 //! that is recorded already is a success.
@@ -429,52 +466,52 @@ std::vector<std::string> table_store::list_agents(std::string_view after, std::s
 bool table_store::erase(std::string_view agent_id, std::string_view scope, std::string_view id)
 {
     validate_key(agent_id, scope, id);
-    const bool found = write(*impl_->database, only(agent_id), [&](transaction& in) {
+    return write(*impl_->database, only(agent_id), [&](transaction& in) {
         expect_checkpoint(in, agent_id, scope, id);
         return remove_checkpoint(in, agent_id, scope, id);
     });
-    if (found)
-        try_to_sweep(*impl_->database, agent_id);
-    return found;
 }
 
-std::uint64_t table_store::erase_scope(std::string_view agent_id, std::string_view scope)
+std::uint64_t table_store::erase_scope(std::string_view agent_id, std::string_view scope,
+                                       const upkeep_control& control)
 {
     validate_scope(agent_id, scope);
-    std::uint64_t count = 0;
-    // In short transactions, so that savers get their turn.
-    for (std::size_t removed = 1; removed > 0; count += removed)
-        removed = write(*impl_->database, only(agent_id),
-                        [&](transaction& in) { return remove_some_of_scope(in, agent_id, scope); });
-    try_to_sweep(*impl_->database, agent_id);
-    return count;
+    upkeep_progress progress;
+    for (bool is_done = false; !is_done;) {
+        control.require_wanted();
+        const auto removed = write(*impl_->database, only(agent_id), [&](transaction& in) {
+            return remove_some_of_scope(in, agent_id, scope);
+        });
+        is_done = removed.is_done;
+        progress.done += removed.checkpoints;
+        control.report(progress);
+        if (!is_done)
+            control.give_way();
+    }
+    impl_->try_to_sweep(agent_id, control);
+    return progress.done;
 }
 
 std::uint64_t table_store::erase_agent(std::string_view agent_id)
 {
     validate_id(agent_id, "the agent id");
-    std::uint64_t count = 0;
-    const auto erased = write(*impl_->database, only(agent_id),
-                              [&](transaction& in) { return tables::erase_agent(in, agent_id, count); });
-    try {
-        if (erased)
-            remove_erased(*impl_->database, *erased);
-    } catch (const error&) { // NOLINT(bugprone-empty-catch): invisible already; compact() removes the rest
-    }
-    return count;
+    return write(*impl_->database, only(agent_id),
+                 [&](transaction& in) { return tables::erase_agent(in, agent_id); });
 }
 
-std::uint64_t table_store::copy_agent(std::string_view from, std::string_view to)
+std::uint64_t table_store::copy_agent(std::string_view from, std::string_view to,
+                                      const upkeep_control& control)
 {
     validate_id(from, "the agent id");
     validate_id(to, "the new agent id");
-    const std::string_view both[] = {from, to};
-    return write(*impl_->database, both, [&](transaction& in) { return tables::copy_agent(in, from, to); });
+    return tables::copy_agent(*impl_->database, from, to, control);
 }
 
-prune_result table_store::prune(std::string_view agent_id, const retention& policies, dry_run dry)
+prune_result table_store::prune(std::string_view agent_id, const retention& policies, dry_run dry,
+                                const upkeep_control& control)
 {
     validate_id(agent_id, "the agent id");
+    control.require_wanted();
     const auto plan = read(*impl_->database, only(agent_id), [&](transaction& from) {
         const auto agent = find_agent(from, agent_id);
         return agent ? plan_prune(from, *agent, policies) : prune_plan();
@@ -485,17 +522,17 @@ prune_result table_store::prune(std::string_view agent_id, const retention& poli
             removed.push_back(next.key);
         return {std::move(removed), plan.bytes};
     }
-
-    constexpr std::size_t per_transaction = 256;
-    const std::span chosen(plan.chosen);
-    for (std::size_t i = 0; i < chosen.size(); i += per_transaction) {
-        const auto next = chosen.subspan(i, std::min(per_transaction, chosen.size() - i));
+    for (auto rest = std::span(plan.chosen); !rest.empty();) {
+        const auto next = rest.first(std::min(rows_per_transaction, rest.size()));
         auto some = write(*impl_->database, only(agent_id),
                           [&](transaction& in) { return remove_pruned(in, agent_id, plan, next); });
-        removed.insert(removed.end(), std::make_move_iterator(some.begin()),
-                       std::make_move_iterator(some.end()));
+        removed.insert(removed.end(), std::make_move_iterator(some.removed.begin()),
+                       std::make_move_iterator(some.removed.end()));
+        rest = rest.subspan(some.looked_at);
+        control.report({plan.chosen.size() - rest.size(), plan.chosen.size()});
+        control.give_way();
     }
-    try_to_sweep(*impl_->database, agent_id);
+    impl_->try_to_sweep(agent_id, control);
     return {std::move(removed), plan.bytes};
 }
 
@@ -584,15 +621,22 @@ void table_store::await_outcome(std::string_view agent_id)
     });
 }
 
-verify_report table_store::verify(const verify_callback& progress)
+verify_report table_store::verify(const upkeep_control& control)
 {
-    return tables::verify(*impl_->database, progress);
+    return tables::verify(*impl_->database, control);
 }
 
-std::uint64_t table_store::compact()
+void table_store::sweep(std::string_view agent_id, const upkeep_control& control)
 {
-    sweep_all(*impl_->database);
-    return impl_->database->shrink();
+    validate_id(agent_id, "the agent id");
+    impl_->sweep(agent_id, control);
+    remove_erased_agents(*impl_->database, control);
+}
+
+std::uint64_t table_store::compact(const upkeep_control& control)
+{
+    sweep_all(*impl_->database, control);
+    return impl_->database->shrink(control);
 }
 
 store_stats table_store::stats()

@@ -3,6 +3,7 @@
 
 #include "database.hpp"
 
+#include <chrono>
 #include <type_traits>
 #include <utility>
 
@@ -55,5 +56,18 @@ auto write(database& in, agent_ids agents, Body body)
 {
     return repeat(in, [&] { return commit_after(*in.begin_write(agents), body); });
 }
+
+//! How long a transaction of upkeep works before it is committed. Saves wait for it, and for its commit.
+class transaction_budget {
+public:
+    bool is_spent() const noexcept { return std::chrono::steady_clock::now() - begin_ >= longest; }
+
+private:
+    static constexpr auto longest = std::chrono::milliseconds(3);
+    const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+//! And how many rows it changes at most, where a database does the work only when it is committed.
+inline constexpr std::size_t rows_per_transaction = 256;
 
 } // namespace waymark::tables

@@ -24,15 +24,17 @@ constexpr std::uint64_t rows_between_reports = 512;
 
 class verification {
 public:
-    explicit verification(const verify_callback& progress) : progress_(&progress) {}
+    explicit verification(const upkeep_control& control) : control_(&control) {}
 
     void begin(std::uint64_t total) { done_.total = total; }
 
     void count_one()
     {
-        ++done_.checked;
-        if (*progress_ && done_.checked % rows_between_reports == 0 && done_.checked < done_.total)
-            (*progress_)(done_);
+        if (++done_.done % rows_between_reports != 0)
+            return;
+        control_->require_wanted();
+        if (done_.done < done_.total)
+            control_->report(done_);
     }
 
     void report(checkpoint_key key, std::string what)
@@ -42,15 +44,14 @@ public:
 
     verify_report end()
     {
-        done_.total = done_.checked; // what came and went while we looked
-        if (*progress_)
-            (*progress_)(done_);
-        return {done_.checked, std::move(damages_)};
+        done_.total = done_.done; // what came and went while we looked
+        control_->report(done_);
+        return {done_.done, std::move(damages_)};
     }
 
 private:
-    const verify_callback* progress_;
-    verify_progress done_;
+    const upkeep_control* control_;
+    upkeep_progress done_;
     std::vector<verify_report::damage> damages_;
 };
 
@@ -259,18 +260,19 @@ std::optional<std::string> verify_next(transaction& from, const std::string& las
 
 } // namespace
 
-verify_report verify(database& in, const verify_callback& progress)
+verify_report verify(database& in, const upkeep_control& control)
 {
-    verification result(progress);
-    const auto [rows, complaints] = read(in, {}, [](transaction& from) {
+    verification result(control);
+    const auto [rows, complaints] = read(in, {}, [&](transaction& from) {
         const auto all = from.count_all();
         const auto rows_about = all.checkpoints + all.steps + from.estimate_content();
-        return std::pair(rows_about, from.check_structure());
+        return std::pair(rows_about, from.check_structure(control));
     });
     result.begin(rows);
     for (const auto& complaint : complaints)
         result.report({}, complaint);
     for (std::optional<std::string> last = ""; last;) {
+        control.require_wanted();
         auto looked_at = read(in, {}, [&](transaction& from) {
             verification so_far = result; // what was found before a view was lost is found again
             auto next = verify_next(from, *last, so_far);

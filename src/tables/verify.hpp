@@ -8,6 +8,6 @@
 namespace waymark::tables {
 
 //! Each agent is looked at in one view of its own, so that a long verification holds up nothing.
-verify_report verify(database& in, const verify_callback& progress);
+verify_report verify(database& in, const upkeep_control& control);
 
 } // namespace waymark::tables

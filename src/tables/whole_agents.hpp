@@ -10,10 +10,8 @@ namespace waymark::tables {
 //! What an agent has, and what its checkpoints take.
 store_stats measure(transaction& from, const agent_row& agent);
 
-//! Makes the agent invisible at once; its rows are for `remove_erased`. None if there is no such agent.
-std::optional<erased_agent> erase_agent(transaction& in, std::string_view agent_id,
-                                        std::uint64_t& checkpoints);
-
-std::uint64_t copy_agent(transaction& in, std::string_view from, std::string_view to);
+//! Makes the agent invisible at once; its rows are for `remove_erased_agents`. Returns how many checkpoints
+//! it had.
+std::uint64_t erase_agent(transaction& in, std::string_view agent_id);
 
 } // namespace waymark::tables

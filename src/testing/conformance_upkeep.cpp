@@ -448,13 +448,13 @@ void verify_reports_and_stats_count(const backend_under_test& backend)
 {
     auto store = numbered(backend, 5);
     std::uint64_t calls = 0;
-    verify_progress last;
-    const auto report = store->verify([&](const verify_progress& progress) {
+    upkeep_progress last;
+    const auto report = store->verify([&](const upkeep_progress& progress) {
         ++calls;
         last = progress;
     });
     WAYMARK_EXPECT(report.ok() && report.checked() >= 5);
-    WAYMARK_EXPECT(calls > 0 && last.checked == last.total);
+    WAYMARK_EXPECT(calls > 0 && last.done == last.total);
     const auto stats = store->stats();
     WAYMARK_EXPECT(stats.agents == 1 && stats.checkpoints == 5 && stats.steps == 0 && stats.bytes > 0);
     put(*store, step("agent", "", "call")); // before any checkpoint is named

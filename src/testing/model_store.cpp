@@ -104,7 +104,8 @@ public:
         return true;
     }
 
-    std::uint64_t erase_scope(std::string_view agent, std::string_view scope) override
+    std::uint64_t erase_scope(std::string_view agent, std::string_view scope,
+                              const upkeep_control& /*control*/) override
     {
         validate_id(agent, "the agent id");
         std::erase_if(steps, [&](const recorded& entry) {
@@ -121,7 +122,8 @@ public:
         return std::erase_if(all, [&](const saved& entry) { return entry.value.agent_id() == agent; });
     }
 
-    std::uint64_t copy_agent(std::string_view from, std::string_view to) override
+    std::uint64_t copy_agent(std::string_view from, std::string_view to,
+                             const upkeep_control& /*control*/) override
     {
         const auto exists = [&](std::string_view agent) {
             const auto agents = list_agents({}, static_cast<std::size_t>(-1));
@@ -149,7 +151,8 @@ public:
         return copied;
     }
 
-    prune_result prune(std::string_view agent, const retention& policies, dry_run dry) override
+    prune_result prune(std::string_view agent, const retention& policies, dry_run dry,
+                       const upkeep_control& /*control*/) override
     {
         std::vector<std::string> scopes;
         for (const auto& entry : all)
@@ -223,13 +226,12 @@ public:
                }) != 0;
     }
 
-    verify_report verify(const verify_callback& progress) override
+    verify_report verify(const upkeep_control& control) override
     {
-        if (progress)
-            progress({all.size(), all.size()});
+        control.report({all.size(), all.size()});
         return {all.size(), {}};
     }
-    std::uint64_t compact() override { return 0; }
+    std::uint64_t compact(const upkeep_control& /*control*/) override { return 0; }
     store_stats stats() override
     {
         return {list_agents({}, static_cast<std::size_t>(-1)).size(), all.size(), steps.size(),

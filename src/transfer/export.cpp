@@ -25,14 +25,14 @@ public:
     transfer_result run(store& from, const export_options& options)
     {
         if (options.agent()) {
-            export_agent(from, *options.agent(), options.progress());
+            export_agent(from, *options.agent(), options);
         } else {
             constexpr std::size_t agents_at_a_time = 1000;
             std::string last;
             for (;;) {
                 const auto agents = from.list_agents(last, agents_at_a_time);
                 for (const auto& agent_id : agents)
-                    export_agent(from, agent_id, options.progress());
+                    export_agent(from, agent_id, options);
                 if (agents.size() < agents_at_a_time)
                     break;
                 last = agents.back();
@@ -49,7 +49,7 @@ protected:
     transfer_result done() const noexcept { return {checkpoints_, steps_, 0}; }
 
 private:
-    void export_agent(store& from, const std::string& agent_id, const transfer_callback& progress)
+    void export_agent(store& from, const std::string& agent_id, const export_options& options)
     {
         constexpr std::size_t headers_at_a_time = 256;
         constexpr int most_looks = 1'000;
@@ -60,9 +60,10 @@ private:
             const auto headers = from.list(wanted);
             const auto before = checkpoints_;
             for (auto rest = std::span(headers); !rest.empty();) {
+                options.control().require_wanted();
                 rest = rest.subspan(export_some(from, rest));
-                if (progress)
-                    progress(done());
+                if (options.progress())
+                    options.progress()(done());
             }
             if (!headers.empty())
                 wanted.after(cursor(headers.back()));

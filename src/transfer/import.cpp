@@ -43,10 +43,13 @@ private:
     std::optional<std::string> seen_;
 };
 
-// How much is looked up, and written in one transaction, at a time: so that other writers wait some
-// milliseconds, and not for the import.
+// How much is looked up at a time.
 constexpr std::size_t most_at_a_time = 128;
 constexpr std::size_t about_bytes_at_a_time = 500'000;
+// How much is written in one transaction: so that other writers wait some milliseconds, and not for the
+// import.
+constexpr std::size_t most_per_transaction = 32;
+constexpr std::size_t about_bytes_per_transaction = 200'000;
 
 //! Checkpoints of the input that are looked up and written together.
 class entry_page {
@@ -160,6 +163,7 @@ private:
 
     void compare_page()
     {
+        options_.control().require_wanted();
         const auto found = stored_.look_up(page_.entries());
         for (std::size_t i = 0; i < found.size(); ++i)
             require_no_other(page_.entries()[i], found[i]);
@@ -267,9 +271,10 @@ private:
     {
         std::vector<save_outcome> all;
         while (all.size() < batch.size()) {
+            options_.control().give_way();
             const auto rest = batch.subspan(all.size());
-            const auto some =
-                std::clamp<std::size_t>(about_bytes_at_a_time / bytes_of_a_save_, 1, rest.size());
+            const auto some = std::clamp<std::size_t>(about_bytes_per_transaction / bytes_of_a_save_, 1,
+                                                      std::min(rest.size(), most_per_transaction));
             std::uint64_t most = 1;
             for (auto& next : store_.save(rest.first(some))) {
                 if (!next.code())
@@ -306,7 +311,15 @@ private:
             batch.push_back(step_request(record, !replaces()).restored());
             positions.push_back(i);
         }
-        const auto outcomes = batch.empty() ? std::vector<step_outcome>() : store_.put_steps(batch);
+        std::vector<step_outcome> outcomes;
+        for (auto rest = std::span(batch); !rest.empty();) {
+            options_.control().give_way();
+            const auto some = rest.first(std::min(rest.size(), most_per_transaction));
+            auto ended = store_.put_steps(some);
+            outcomes.insert(outcomes.end(), std::make_move_iterator(ended.begin()),
+                            std::make_move_iterator(ended.end()));
+            rest = rest.subspan(some.size());
+        }
         for (std::size_t i = 0; i < outcomes.size(); ++i) {
             if (outcomes[i].code() == errc::conflict && options_.when_exists() == existing::skip)
                 ++skipped_;
@@ -333,7 +346,7 @@ private:
     entry_page page_;
     std::vector<entry> steps_;
     std::size_t step_bytes_ = 0;
-    std::uint64_t bytes_of_a_save_ = about_bytes_at_a_time / 16; // the most of the last ones
+    std::uint64_t bytes_of_a_save_ = about_bytes_per_transaction / 16; // the most of the last ones
     std::uint64_t checkpoints_ = 0;
     std::uint64_t written_steps_ = 0;
     std::uint64_t skipped_ = 0;

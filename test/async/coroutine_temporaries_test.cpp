@@ -56,7 +56,7 @@ asio::awaitable<void> make_temporaries(async_store& store)
         co_await store.async_copy_agent(long_text("agent"), long_text("copy") + std::to_string(i));
         co_await store.async_erase_agent(long_text("copy") + std::to_string(i));
         // Callables: by the named form, as the documentation says.
-        const verify_callback progress = [text = long_text("progress")](const verify_progress&) {};
+        const upkeep_control progress = [text = long_text("progress")](const upkeep_progress&) {};
         co_await store.async_verify(progress);
     }
     conversation chat;

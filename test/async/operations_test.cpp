@@ -72,7 +72,7 @@ asio::awaitable<void> use_everything(async_store& store)
     const auto report = co_await store.async_verify();
     CHECK(report.ok());
     std::atomic<std::uint64_t> checked = 0;
-    const verify_callback progress = [&checked](const verify_progress& at) { checked = at.checked; };
+    const upkeep_control progress = [&checked](const upkeep_progress& at) { checked = at.done; };
     co_await store.async_verify(progress);
     CHECK(checked == 3);
     co_await store.async_compact();

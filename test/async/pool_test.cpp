@@ -176,15 +176,17 @@ public:
             note("save " + each.checkpoint().agent_id());
         return gated_store::save(batch);
     }
-    prune_result prune(std::string_view agent, const retention& policies, dry_run dry) override
+    prune_result prune(std::string_view agent, const retention& policies, dry_run dry,
+                       const upkeep_control& control) override
     {
         note("prune " + std::string(agent));
-        return gated_store::prune(agent, policies, dry);
+        return gated_store::prune(agent, policies, dry, control);
     }
-    std::uint64_t copy_agent(std::string_view from, std::string_view to) override
+    std::uint64_t copy_agent(std::string_view from, std::string_view to,
+                             const upkeep_control& control) override
     {
         note("copy " + std::string(from));
-        return gated_store::copy_agent(from, to);
+        return gated_store::copy_agent(from, to, control);
     }
     std::uint64_t erase_agent(std::string_view agent) override
     {
@@ -261,10 +263,10 @@ TEST_CASE("a flush waits for no upkeep that is in nobody's order")
 {
     class slow_store final : public test::gated_store {
     public:
-        verify_report verify(const verify_callback& progress) override
+        verify_report verify(const upkeep_control& control) override
         {
             load_latest("x"); // stands at the gate
-            return gated_store::verify(progress);
+            return gated_store::verify(control);
         }
     };
     asio::io_context io;

@@ -280,8 +280,8 @@ TEST_CASE("verification that is interrupted finds each damage once")
     test::server_connection sql(*test::postgres_for_tests());
     sql.run("UPDATE " + schema.name() + ".checkpoints SET iteration = 999 WHERE iteration = 7");
     bool interrupted = false;
-    const auto report = store.verify([&](const verify_progress& done) {
-        if (!std::exchange(interrupted, done.checked >= 512))
+    const auto report = store.verify([&](const upkeep_progress& done) {
+        if (!std::exchange(interrupted, done.done >= 512))
             sql.run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = "
                     "'interrupted'");
     });

@@ -68,11 +68,12 @@ TEST_CASE("no save waits for a prune, and a prune concerns the session's scope")
     //! A prune that does not end before it is told to.
     class slow final : public test::forwarding_store {
     public:
-        prune_result prune(std::string_view agent, const retention& policies, dry_run dry) override
+        prune_result prune(std::string_view agent, const retention& policies, dry_run dry,
+                           const upkeep_control& control) override
         {
             ++prunes;
             released.acquire();
-            return forwarding_store::prune(agent, policies, dry);
+            return forwarding_store::prune(agent, policies, dry, control);
         }
         std::atomic<int> prunes = 0;
         std::binary_semaphore released{0};
@@ -108,7 +109,7 @@ TEST_CASE("a failing prune fails no save")
 {
     class unwilling final : public test::forwarding_store {
     public:
-        prune_result prune(std::string_view, const retention&, dry_run) override
+        prune_result prune(std::string_view, const retention&, dry_run, const upkeep_control&) override
         {
             throw error(errc::busy, "not now");
         }

@@ -648,10 +648,10 @@ TEST_CASE("what a writer erases while a reader verifies is no damage")
     put(writer, step("b", "", "sent").with_checkpoint("one").with_result("yes"));
     file_store reader(folder.path(), file_options{}.read_only());
     std::uint64_t calls = 0;
-    const auto report = reader.verify([&](const verify_progress& progress) {
-        CHECK(progress.checked <= progress.total);
-        CHECK(progress.checked >= ++calls);
-        if (progress.checked != 1)
+    const auto report = reader.verify([&](const upkeep_progress& progress) {
+        CHECK(progress.done <= progress.total);
+        CHECK(progress.done >= ++calls);
+        if (progress.done != 1)
             return;
         writer.save(named("a", "four"));
         writer.erase("a", "", "two");

@@ -60,23 +60,25 @@ public:
     {
         return wrong_.erase ? wrong_.erase(inner(), agent, scope, id) : inner().erase(agent, scope, id);
     }
-    std::uint64_t erase_scope(text agent, text scope) override
+    std::uint64_t erase_scope(text agent, text scope, const upkeep_control& control) override
     {
         return wrong_.erase_scope ? wrong_.erase_scope(inner(), agent, scope)
-                                  : inner().erase_scope(agent, scope);
+                                  : inner().erase_scope(agent, scope, control);
     }
     std::uint64_t erase_agent(text agent) override
     {
         return wrong_.erase_agent ? wrong_.erase_agent(inner(), agent) : inner().erase_agent(agent);
     }
-    std::uint64_t copy_agent(text from, text to) override
+    std::uint64_t copy_agent(text from, text to, const upkeep_control& control) override
     {
-        return wrong_.copy_agent ? wrong_.copy_agent(inner(), from, to) : inner().copy_agent(from, to);
+        return wrong_.copy_agent ? wrong_.copy_agent(inner(), from, to)
+                                 : inner().copy_agent(from, to, control);
     }
-    prune_result prune(text agent, const retention& policies, dry_run dry) override
+    prune_result prune(text agent, const retention& policies, dry_run dry,
+                       const upkeep_control& control) override
     {
         return wrong_.prune ? wrong_.prune(inner(), agent, policies, dry)
-                            : inner().prune(agent, policies, dry);
+                            : inner().prune(agent, policies, dry, control);
     }
     bool pin(text agent, text scope, text id, bool pinned) override
     {
@@ -100,11 +102,14 @@ public:
     {
         wrong_.await_outcome ? wrong_.await_outcome(inner(), agent) : inner().await_outcome(agent);
     }
-    verify_report verify(const verify_callback& progress) override
+    verify_report verify(const upkeep_control& control) override
     {
-        return wrong_.verify ? wrong_.verify(inner(), progress) : inner().verify(progress);
+        return wrong_.verify ? wrong_.verify(inner(), control) : inner().verify(control);
     }
-    std::uint64_t compact() override { return wrong_.compact ? wrong_.compact(inner()) : inner().compact(); }
+    std::uint64_t compact(const upkeep_control& control) override
+    {
+        return wrong_.compact ? wrong_.compact(inner()) : inner().compact(control);
+    }
     store_stats stats() override { return wrong_.stats ? wrong_.stats(inner()) : inner().stats(); }
     store_stats stats(text agent) override
     {

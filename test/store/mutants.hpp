@@ -39,7 +39,7 @@ struct faults {
     std::function<std::vector<step>(store&, const step_query&)> load_steps = {};
     std::function<bool(store&, text, text, text, const std::optional<std::string>&)> erase_step = {};
     std::function<void(store&, text)> await_outcome = {};
-    std::function<verify_report(store&, const verify_callback&)> verify = {};
+    std::function<verify_report(store&, const upkeep_control&)> verify = {};
     std::function<std::uint64_t(store&)> compact = {};
     std::function<store_stats(store&)> stats = {};
     std::function<store_stats(store&, text)> stats_of = {};

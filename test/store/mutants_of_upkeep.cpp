@@ -499,22 +499,21 @@ std::vector<mutant> statistics()
         {"reports damage where there is none",
          {counted, pruned, erased, the_model},
          {.verify =
-              [](store& inner, const verify_callback& progress) {
-                  const auto report = inner.verify(progress);
+              [](store& inner, const upkeep_control& control) {
+                  const auto report = inner.verify(control);
                   return verify_report(report.checked(), {{checkpoint_key(), "looks odd"}});
               }}},
         {"verifies without looking",
          {counted},
-         {.verify = [](store&, const verify_callback&) { return verify_report(); }}},
+         {.verify = [](store&, const upkeep_control&) { return verify_report(); }}},
         {"verifies without saying how far it is",
          {counted},
-         {.verify = [](store& inner, const verify_callback&) { return inner.verify(); }}},
+         {.verify = [](store& inner, const upkeep_control&) { return inner.verify(); }}},
         {"does not say when it has verified all",
          {counted},
          {.verify =
-              [](store& inner, const verify_callback& progress) {
-                  if (progress)
-                      progress({0, 5});
+              [](store& inner, const upkeep_control& control) {
+                  control.report({0, 5});
                   return inner.verify();
               }}},
         {"loses checkpoints when it compacts",

@@ -403,13 +403,13 @@ TEST_CASE("verification reports its progress")
     bench::growing_agent agent("agent", source);
     for (int i = 0; i < 600; ++i)
         f.store.save(agent.next());
-    std::vector<verify_progress> seen;
-    const auto report = f.store.verify([&](const verify_progress& progress) { seen.push_back(progress); });
+    std::vector<upkeep_progress> seen;
+    const auto report = f.store.verify([&](const upkeep_progress& progress) { seen.push_back(progress); });
     CHECK(report.ok());
     CHECK(report.checked() == 1'800); // 600 checkpoints, and a row for each of 1,200 messages
     REQUIRE(seen.size() >= 3);
-    CHECK(seen.front().checked < seen.front().total);
-    CHECK(seen.back().checked == seen.back().total);
+    CHECK(seen.front().done < seen.front().total);
+    CHECK(seen.back().done == seen.back().total);
 }
 
 TEST_CASE("what an interrupted removal left is removed by compact")

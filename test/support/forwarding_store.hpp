@@ -36,18 +36,21 @@ public:
     {
         return inner_->erase(agent, scope, id);
     }
-    std::uint64_t erase_scope(std::string_view agent, std::string_view scope) override
+    std::uint64_t erase_scope(std::string_view agent, std::string_view scope,
+                              const upkeep_control& control = {}) override
     {
-        return inner_->erase_scope(agent, scope);
+        return inner_->erase_scope(agent, scope, control);
     }
     std::uint64_t erase_agent(std::string_view agent) override { return inner_->erase_agent(agent); }
-    std::uint64_t copy_agent(std::string_view from, std::string_view to) override
+    std::uint64_t copy_agent(std::string_view from, std::string_view to,
+                             const upkeep_control& control = {}) override
     {
-        return inner_->copy_agent(from, to);
+        return inner_->copy_agent(from, to, control);
     }
-    prune_result prune(std::string_view agent, const retention& policies, dry_run dry) override
+    prune_result prune(std::string_view agent, const retention& policies, dry_run dry,
+                       const upkeep_control& control = {}) override
     {
-        return inner_->prune(agent, policies, dry);
+        return inner_->prune(agent, policies, dry, control);
     }
     bool pin(std::string_view agent, std::string_view scope, std::string_view id, bool pinned) override
     {
@@ -64,8 +67,12 @@ public:
         return inner_->erase_step(agent, scope, key, attempt);
     }
     void await_outcome(std::string_view agent) override { inner_->await_outcome(agent); }
-    verify_report verify(const verify_callback& progress = {}) override { return inner_->verify(progress); }
-    std::uint64_t compact() override { return inner_->compact(); }
+    verify_report verify(const upkeep_control& control = {}) override { return inner_->verify(control); }
+    std::uint64_t compact(const upkeep_control& control = {}) override { return inner_->compact(control); }
+    void sweep(std::string_view agent, const upkeep_control& control = {}) override
+    {
+        inner_->sweep(agent, control);
+    }
     store_stats stats() override { return inner_->stats(); }
     store_stats stats(std::string_view agent) override { return inner_->stats(agent); }
     std::size_t write_lanes() const noexcept override { return inner_->write_lanes(); }

@@ -39,18 +39,25 @@ public:
     }
     std::int64_t add_agent(std::string_view id) override { return inner_->add_agent(id); }
     void put_agent(const tables::agent_row& row) override { inner_->put_agent(row); }
-    tables::erased_agent erase_agent(const tables::agent_row& row) override
+    void erase_agent(const tables::agent_row& row) override { inner_->erase_agent(row); }
+    std::vector<tables::erased_agent> erased_agents(std::size_t limit, std::int64_t before) override
     {
-        return inner_->erase_agent(row);
+        return inner_->erased_agents(limit, before);
     }
-    std::vector<tables::erased_agent> erased_agents(std::size_t limit) override
+    tables::erased_agent add_hidden_agent(std::string_view id, std::int64_t time) override
     {
-        return inner_->erased_agents(limit);
+        return inner_->add_hidden_agent(id, time);
     }
-    bool remove_rows(const tables::erased_agent& agent, std::size_t about) override
+    bool keep_hidden_agent(const tables::erased_agent& agent, std::int64_t time) override
     {
-        return inner_->remove_rows(agent, about);
+        return inner_->keep_hidden_agent(agent, time);
     }
+    void publish_agent(const tables::erased_agent& agent, const tables::agent_row& row) override
+    {
+        inner_->publish_agent(agent, row);
+    }
+    bool condemn(const tables::erased_agent& agent) override { return inner_->condemn(agent); }
+    bool remove_rows(const tables::erased_agent& agent) override { return inner_->remove_rows(agent); }
     void forget(const tables::erased_agent& agent) override { inner_->forget(agent); }
 
     std::optional<tables::scope_row> find_scope(std::int64_t agent, std::string_view scope) override
@@ -187,10 +194,12 @@ public:
         return inner_->remove_steps_after(agent, scope, sequence);
     }
 
-    void copy_content(std::int64_t from, std::int64_t to) override { inner_->copy_content(from, to); }
     tables::totals count_all() override { return inner_->count_all(); }
     std::uint64_t estimate_content() override { return inner_->estimate_content(); }
-    std::vector<std::string> check_structure() override { return inner_->check_structure(); }
+    std::vector<std::string> check_structure(const upkeep_control& control) override
+    {
+        return inner_->check_structure(control);
+    }
 
 private:
     std::unique_ptr<tables::transaction> inner_;
@@ -213,7 +222,7 @@ public:
     std::unique_ptr<tables::retries> make_retries() override { return inner_->make_retries(); }
     bool loses_commits() const noexcept override { return inner_->loses_commits(); }
     std::size_t largest_value() const noexcept override { return inner_->largest_value(); }
-    std::uint64_t shrink() override { return inner_->shrink(); }
+    std::uint64_t shrink(const upkeep_control& control) override { return inner_->shrink(control); }
     std::uint64_t bytes() override { return inner_->bytes(); }
     std::size_t write_lanes() const noexcept override { return inner_->write_lanes(); }
 

@@ -75,10 +75,11 @@ public:
         return forwarding_store::load_latest(agent, scope);
     }
 
-    std::uint64_t copy_agent(std::string_view from, std::string_view to) override
+    std::uint64_t copy_agent(std::string_view from, std::string_view to,
+                             const upkeep_control& control = {}) override
     {
         pass_gate([] {});
-        return forwarding_store::copy_agent(from, to);
+        return forwarding_store::copy_agent(from, to, control);
     }
 
     std::size_t write_lanes() const noexcept override { return lanes_; }

@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <system_error>
 #include <type_traits>
@@ -43,7 +44,10 @@ protected:
 //! The store that requests are carried out on.
 class request_target {
 public:
-    request_target(store& chosen, const stored_prefix& mark) noexcept : backend(chosen), mark_(mark) {}
+    request_target(store& chosen, const stored_prefix& mark, std::error_code code_of_aborted) noexcept
+        : backend(chosen), aborted(code_of_aborted), mark_(mark)
+    {
+    }
 
     //! Conversations that were saved or loaded remember it, so that their next save counts what is new.
     void note_stored(const conversation& chat) const noexcept;
@@ -55,6 +59,7 @@ public:
     }
 
     store& backend;
+    const std::error_code aborted; // what ends with it was stopped
 
 private:
     const stored_prefix& mark_;
@@ -100,6 +105,8 @@ public:
     }
     //! Whether it records a step. In a shared commit those come behind the saves.
     virtual bool is_step() const noexcept { return false; }
+    //! Ends upkeep that is being carried out soon; others go on. On any thread.
+    virtual void stop() noexcept {}
     //! Carries out itself, and those that share its commit. `batch` begins with this one.
     virtual void run(const request_target& in, std::span<const std::shared_ptr<request>> batch) noexcept = 0;
 
@@ -109,6 +116,8 @@ public:
     //! The same with the exception that is being handled. A write that ends with anything but waymark::error
     //! may have been committed.
     void fail_with_current_exception() noexcept;
+    //! The same for upkeep, which may have been stopped.
+    void fail_with_current_exception(std::error_code aborted) noexcept;
     //! The same in place of having run: nothing was written.
     void refuse_with_current_exception() noexcept;
     //! The same for one that was cancelled before it began, or whose store or session was destroyed.
@@ -153,7 +162,7 @@ private:
     friend class request_list;
     friend class request_queue;
 
-    void fail_with_current_exception(bool may_be_written) noexcept;
+    void fail_as(bool may_be_written) noexcept;
 
     const schedule schedule_;
     std::string agent_id_;
@@ -264,6 +273,40 @@ protected:
 
 private:
     std::optional<Function> function_;
+};
+
+//! A call of a function with the store and a control, which takes long, and can be stopped.
+template <class Function>
+class upkeep_request final
+    : public result_request<std::invoke_result_t<Function&, store&, const upkeep_control&>> {
+public:
+    using base = result_request<std::invoke_result_t<Function&, store&, const upkeep_control&>>;
+
+    upkeep_request(request::schedule when, std::string agent_id, upkeep_control control, Function function,
+                   std::string other_agent_id = {})
+        : base(when, std::move(agent_id), std::move(other_agent_id)),
+          control_(std::move(control.stop_with(stop_.get_token()))),
+          function_(std::move(function))
+    {
+    }
+
+    void stop() noexcept override { stop_.request_stop(); }
+    void run(const request_target& in, std::span<const std::shared_ptr<request>> /*batch*/) noexcept override
+    {
+        try {
+            if constexpr (std::is_void_v<typename base::result_type>)
+                function_(in.backend, control_);
+            else
+                this->result_ = function_(in.backend, control_);
+        } catch (...) {
+            this->fail_with_current_exception(in.aborted);
+        }
+    }
+
+private:
+    std::stop_source stop_;
+    upkeep_control control_;
+    Function function_;
 };
 
 //! What shares one commit, and how it ended.

@@ -8,7 +8,9 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 #include <system_error>
+#include <utility>
 
 namespace waymark::detail {
 
@@ -66,6 +68,18 @@ public:
 private:
     class impl;
     std::shared_ptr<impl> impl_;
+};
+
+//! Has removed what an erasure left, in the background, when nobody waits for it.
+class sweeper {
+public:
+    explicit sweeper(std::weak_ptr<scheduler> where) noexcept : scheduler_(std::move(where)) {}
+
+    //! If there is no memory for it, the next one does it.
+    void sweep(const std::string& agent_id) const noexcept;
+
+private:
+    std::weak_ptr<scheduler> scheduler_;
 };
 
 } // namespace waymark::detail

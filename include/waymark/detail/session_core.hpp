@@ -10,6 +10,7 @@
 #include <waymark/session_options.hpp>
 #include <waymark/store.hpp>
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -17,6 +18,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <stop_token>
 #include <string>
 #include <utility>
 
@@ -215,18 +217,27 @@ private:
     prune_waiter prune_waiter_{*this};
 };
 
+//! What a function of a session returns: one of upkeep takes a control as well.
+template <class Function>
+struct result_of_function : std::invoke_result<Function&, store&, const session_position&> {};
+template <class Function>
+    requires std::invocable<Function&, store&, const session_position&, const upkeep_control&>
+struct result_of_function<Function>
+    : std::invoke_result<Function&, store&, const session_position&, const upkeep_control&> {};
+
 //! A function that is called with the store, and the position of the session, when its turn has come. `then`
 //! is called on the session's executor after a success.
 template <class Function, class Then>
-class session_function final
-    : public result_request<std::invoke_result_t<Function&, store&, const session_position&>>,
-      public session_request {
+class session_function final : public result_request<typename result_of_function<Function>::type>,
+                               public session_request {
 public:
-    using base = result_request<std::invoke_result_t<Function&, store&, const session_position&>>;
+    using base = result_request<typename result_of_function<Function>::type>;
 
     session_function(request::schedule when, std::string agent_id, Function function, Then then)
         : base(when, std::move(agent_id)), function_(std::move(function)), then_(std::move(then))
     {
+        if (when == request::schedule::background)
+            stop_ = std::stop_source();
     }
 
     void begin(session_core& in) override
@@ -238,12 +249,17 @@ public:
     void run(const request_target& in, std::span<const std::shared_ptr<request>> /*batch*/) noexcept override
     {
         try {
-            this->result_ = (*function_)(in.backend, position_);
+            if constexpr (std::invocable<Function&, store&, const session_position&, const upkeep_control&>)
+                this->result_ =
+                    (*function_)(in.backend, position_, upkeep_control().stop_with(stop_.get_token()));
+            else
+                this->result_ = (*function_)(in.backend, position_);
             in.note_loaded(this->result_);
         } catch (...) {
-            this->fail_with_current_exception();
+            this->fail_with_current_exception(in.aborted);
         }
     }
+    void stop() noexcept override { stop_.request_stop(); }
 
     void carried_out(session_core& in) noexcept override
     {
@@ -263,6 +279,7 @@ private:
     std::optional<Function> function_;
     Then then_;
     session_position position_;
+    std::stop_source stop_{std::nostopstate};
 };
 
 //! A save of a session.

@@ -33,10 +33,13 @@ public:
     std::uint64_t count(const query& query) final;
     std::vector<std::string> list_agents(std::string_view after = {}, std::size_t limit = 1000) final;
     bool erase(std::string_view agent_id, std::string_view scope, std::string_view id) final;
-    std::uint64_t erase_scope(std::string_view agent_id, std::string_view scope) final;
+    std::uint64_t erase_scope(std::string_view agent_id, std::string_view scope,
+                              const upkeep_control& control = {}) final;
     std::uint64_t erase_agent(std::string_view agent_id) final;
-    std::uint64_t copy_agent(std::string_view from, std::string_view to) final;
-    prune_result prune(std::string_view agent_id, const retention& policies, dry_run dry) final;
+    std::uint64_t copy_agent(std::string_view from, std::string_view to,
+                             const upkeep_control& control = {}) final;
+    prune_result prune(std::string_view agent_id, const retention& policies, dry_run dry,
+                       const upkeep_control& control = {}) final;
     bool pin(std::string_view agent_id, std::string_view scope, std::string_view id, bool pinned) final;
     std::vector<step_outcome> put_steps(std::span<const step_request> batch) final;
     commit_outcomes commit(std::span<const save_request> saves, std::span<const step_request> steps) final;
@@ -44,8 +47,9 @@ public:
     bool erase_step(std::string_view agent_id, std::string_view scope, std::string_view key,
                     const std::optional<std::string>& attempt = std::nullopt) final;
     void await_outcome(std::string_view agent_id) final;
-    verify_report verify(const verify_callback& progress = {}) final;
-    std::uint64_t compact() final;
+    verify_report verify(const upkeep_control& control = {}) final;
+    void sweep(std::string_view agent_id, const upkeep_control& control = {}) final;
+    std::uint64_t compact(const upkeep_control& control = {}) final;
     store_stats stats() final;
     store_stats stats(std::string_view agent_id) final;
     std::size_t write_lanes() const noexcept final;

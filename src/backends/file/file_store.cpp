@@ -175,7 +175,8 @@ bool file_store::erase(std::string_view agent_id, std::string_view scope, std::s
     return true;
 }
 
-std::uint64_t file_store::erase_scope(std::string_view agent_id, std::string_view scope)
+std::uint64_t file_store::erase_scope(std::string_view agent_id, std::string_view scope,
+                                      const upkeep_control& /*control*/)
 {
     detail::validate_scope(agent_id, scope);
     const auto lock = impl_->lock_to_write();
@@ -208,7 +209,8 @@ std::uint64_t file_store::erase_agent(std::string_view agent_id)
     return count;
 }
 
-std::uint64_t file_store::copy_agent(std::string_view from, std::string_view to)
+std::uint64_t file_store::copy_agent(std::string_view from, std::string_view to,
+                                     const upkeep_control& /*control*/)
 {
     validate_id(from, "the agent id");
     validate_id(to, "the new agent id");
@@ -225,7 +227,8 @@ std::uint64_t file_store::copy_agent(std::string_view from, std::string_view to)
     return impl_->copy(*origin, to, target);
 }
 
-prune_result file_store::prune(std::string_view agent_id, const retention& policies, dry_run dry)
+prune_result file_store::prune(std::string_view agent_id, const retention& policies, dry_run dry,
+                               const upkeep_control& /*control*/)
 {
     validate_id(agent_id, "the agent id");
     const auto decide = [&] {
@@ -311,7 +314,7 @@ namespace {
 
 //! What verify() has found so far. It goes on where it was when something vanished meanwhile.
 struct verification {
-    verify_progress done;
+    upkeep_progress done;
     std::set<fs::path> checked;
     std::vector<verify_report::damage> damages;
 
@@ -335,23 +338,24 @@ struct verification {
 
 } // namespace
 
-verify_report file_store::verify(const verify_callback& progress)
+verify_report file_store::verify(const upkeep_control& control)
 {
     verification so_far;
     auto& done = so_far.done;
     impl_->answer([&] {
         const auto everything = impl_->select(query::all_agents());
-        done.total = done.checked + static_cast<std::uint64_t>(std::count_if(
-                                        everything.begin(), everything.end(), [&](const auto* entry) {
-                                            return !so_far.checked.contains(entry->path);
-                                        }));
+        done.total = done.done + static_cast<std::uint64_t>(std::count_if(
+                                     everything.begin(), everything.end(), [&](const auto* entry) {
+                                         return !so_far.checked.contains(entry->path);
+                                     }));
         for (const auto* entry : everything) {
             if (!so_far.check(entry->path, entry->header.key(), "",
                               [&] { impl_->read(*entry, entry->path); }))
                 continue;
-            ++done.checked;
-            if (progress && done.checked < done.total)
-                progress(done);
+            ++done.done;
+            control.require_wanted();
+            if (done.done < done.total)
+                control.report(done);
         }
         for (const auto& agent_id : impl_->files_in.agents()) {
             const auto& agent = *impl_->files_in.find(agent_id);
@@ -366,12 +370,11 @@ verify_report file_store::verify(const verify_callback& progress)
                                  });
         }
     });
-    if (progress)
-        progress(done);
-    return {done.checked, std::move(so_far.damages)};
+    control.report(done);
+    return {done.done, std::move(so_far.damages)};
 }
 
-std::uint64_t file_store::compact()
+std::uint64_t file_store::compact(const upkeep_control& /*control*/)
 {
     impl_->lock_to_write();
     return 0; // files take what they need

@@ -20,7 +20,10 @@ public:
     std::unique_ptr<tables::retries> make_retries() override;
     bool loses_commits() const noexcept override { return true; }
     std::size_t largest_value() const noexcept override;
-    std::uint64_t shrink() override { return 0; } // the server reuses space by itself
+    std::uint64_t shrink(const upkeep_control& /*control*/) override
+    {
+        return 0;
+    } // the server reuses space by itself
     std::uint64_t bytes() override;
     std::size_t write_lanes() const noexcept override { return options_.write_lanes(); }
 

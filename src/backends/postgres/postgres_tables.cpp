@@ -106,11 +106,14 @@ void postgres_tables::put_agent(const agent_row& row)
     agents_[id_of(row.number)] = row;
 }
 
-std::vector<std::string> postgres_tables::check_structure()
+std::vector<std::string> postgres_tables::check_structure(const upkeep_control& /*control*/)
 {
+    // Agents that are erased or hidden have no record there.
     const auto lost =
         ask(statement("SELECT DISTINCT agent_id FROM waymark.scopes s WHERE NOT EXISTS (SELECT 1 FROM "
-                      "waymark.agents a WHERE a.agent_id = s.agent_id AND a.number = s.agent) LIMIT 20"));
+                      "waymark.agents a WHERE a.agent_id = s.agent_id AND a.number = s.agent) AND NOT EXISTS "
+                      "(SELECT 1 FROM waymark.erased_agents e WHERE e.agent_id = s.agent_id AND e.agent = "
+                      "s.agent) LIMIT 20"));
     std::vector<std::string> complaints;
     for (int i = 0; i < lost.size(); ++i)
         complaints.push_back("the record of agent " + detail::quoted(lost.text(i, 0)) +
@@ -118,9 +121,8 @@ std::vector<std::string> postgres_tables::check_structure()
     return complaints;
 }
 
-erased_agent postgres_tables::erase_agent(const agent_row& row)
+void postgres_tables::erase_agent(const agent_row& row)
 {
-    write(kind::in_order, by_agent("DELETE FROM waymark.scopes " OF_AGENT, row.number));
     write(kind::in_order,
           by_agent("DELETE FROM waymark.agents WHERE agent_id = $1 AND number = $2", row.number));
     write(kind::in_order,
@@ -128,29 +130,82 @@ erased_agent postgres_tables::erase_agent(const agent_row& row)
     std::erase_if(scopes_, [&](const auto& known) { return known.first.first == row.number; });
     scope_counts_.erase(row.number);
     agents_[row.id] = std::nullopt;
-    return {row.id, row.number};
 }
 
-std::vector<erased_agent> postgres_tables::erased_agents(std::size_t limit)
+// A copy that is being made stands among the erased agents, with a time.
+
+erased_agent postgres_tables::add_hidden_agent(std::string_view id, std::int64_t time)
 {
-    const auto found =
-        ask(statement("SELECT agent_id, agent FROM waymark.erased_agents LIMIT $1").add(to_limit(limit)));
+    const erased_agent hidden{std::string(id), new_mark()};
+    write(kind::in_order,
+          statement("INSERT INTO waymark.erased_agents (agent_id, agent, copied_at) VALUES ($1, $2, $3)")
+              .add(hidden.id)
+              .add(hidden.number)
+              .add(time));
+    return hidden;
+}
+
+bool postgres_tables::keep_hidden_agent(const erased_agent& agent, std::int64_t time)
+{
+    ids_[agent.number] = agent.id;    // its rows are written from now on
+    new_agents_.insert(agent.number); // and none of them twice
+    return ask(statement("UPDATE waymark.erased_agents SET copied_at = $3 " OF_AGENT
+                         "AND copied_at IS NOT NULL")
+                   .add(agent.id)
+                   .add(agent.number)
+                   .add(time))
+               .changes() == 1;
+}
+
+void postgres_tables::publish_agent(const erased_agent& agent, const agent_row& row)
+{
+    forget(agent);
+    write(kind::in_order,
+          statement("INSERT INTO waymark.agents (agent_id, number, last_sequence, next_message, "
+                    "next_object, scopes, sweeps, changes, stamp, has_garbage, checksum) "
+                    "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)")
+              .add(row.id)
+              .add(row.number)
+              .add(row.last_sequence)
+              .add(row.next_message)
+              .add(row.next_object)
+              .add(row.scopes)
+              .add(row.sweeps)
+              .add(row.changes)
+              .add(row.stamp)
+              .add_flag(row.has_garbage)
+              .add_bytes(row.check));
+    agents_[row.id] = row;
+}
+
+std::vector<erased_agent> postgres_tables::erased_agents(std::size_t limit, std::int64_t before)
+{
+    const auto found = ask(statement("SELECT agent_id, agent FROM waymark.erased_agents WHERE copied_at IS "
+                                     "NULL OR copied_at < $1 LIMIT $2")
+                               .add(before)
+                               .add(to_limit(limit)));
     std::vector<erased_agent> result;
     for (int at = 0; at < found.size(); ++at)
         result.push_back({found.text(at, 0), found.number(at, 1)});
     return result;
 }
 
-bool postgres_tables::remove_rows(const erased_agent& agent, std::size_t about)
+//! One at a time: who finds nothing left must know that nobody else is still removing.
+bool postgres_tables::condemn(const erased_agent& agent)
 {
-    // One at a time: who finds nothing left must know that nobody else is still removing.
-    const auto known = ask(statement("SELECT agent FROM waymark.erased_agents " OF_AGENT "FOR UPDATE")
-                               .add(agent.id)
-                               .add(agent.number));
-    if (known.size() == 0)
-        return false;
+    return ask(statement("UPDATE waymark.erased_agents SET copied_at = NULL " OF_AGENT)
+                   .add(agent.id)
+                   .add(agent.number))
+               .changes() == 1;
+}
+
+bool postgres_tables::remove_rows(const erased_agent& agent)
+{
+    constexpr std::int64_t at_a_time = 256;
     std::int64_t removed = 0;
     for (const auto* sql : {
+             "DELETE FROM waymark.scopes " OF_AGENT "AND scope IN (SELECT scope FROM waymark.scopes " OF_AGENT
+             "LIMIT $3)",
              "DELETE FROM waymark.checkpoints " OF_AGENT
              "AND sequence IN (SELECT sequence FROM waymark.checkpoints " OF_AGENT "LIMIT $3)",
              "DELETE FROM waymark.messages " OF_AGENT
@@ -160,7 +215,7 @@ bool postgres_tables::remove_rows(const erased_agent& agent, std::size_t about)
              "DELETE FROM waymark.steps " OF_AGENT "AND key IN (SELECT key FROM waymark.steps " OF_AGENT
              "LIMIT $3)",
          }) {
-        removed += ask(statement(sql).add(agent.id).add(agent.number).add(to_limit(about))).changes();
+        removed += ask(statement(sql).add(agent.id).add(agent.number).add(at_a_time)).changes();
     }
     return removed > 0;
 }
@@ -696,22 +751,13 @@ std::int64_t postgres_tables::remove_steps_after(std::int64_t agent, std::string
 
 // Whole agents, and the whole database
 
-void postgres_tables::copy_content(std::int64_t from, std::int64_t to)
-{
-    const auto copy = [&](const char* sql) {
-        write(kind::in_order, by_agent(sql, from).add(id_of(to)).add(to));
-    };
-    copy("INSERT INTO waymark.messages (agent_id, agent, first, count, bytes, digests, body, stamp) "
-         "SELECT $3, $4, first, count, bytes, digests, body, stamp FROM waymark.messages " OF_AGENT);
-    copy("INSERT INTO waymark.objects (agent_id, agent, number, bytes, hash, body) "
-         "SELECT $3, $4, number, bytes, hash, body FROM waymark.objects " OF_AGENT);
-}
-
 totals postgres_tables::count_all()
 {
     const auto found = ask(statement("SELECT CAST(count(DISTINCT agent_id) AS int8), "
                                      "CAST(coalesce(sum(checkpoints), 0) AS int8), "
-                                     "CAST(coalesce(sum(steps), 0) AS int8) FROM waymark.scopes"));
+                                     "CAST(coalesce(sum(steps), 0) AS int8) FROM waymark.scopes s WHERE "
+                                     "NOT EXISTS (SELECT 1 FROM waymark.erased_agents e WHERE e.agent_id = "
+                                     "s.agent_id AND e.agent = s.agent)"));
     totals all;
     all.agents = static_cast<std::uint64_t>(found.number(0, 0));
     all.checkpoints = static_cast<std::uint64_t>(found.number(0, 1));

@@ -38,6 +38,7 @@ constexpr std::array tables = {
           "fillfactor = 50"},
     table{"erased_agents", "    agent_id text COLLATE \"C\" NOT NULL,\n"
                            "    agent int8 NOT NULL,\n"
+                           "    copied_at int8,\n"
                            "    PRIMARY KEY (agent_id, agent)"},
     table{"scopes",
           "    agent_id text COLLATE \"C\" NOT NULL,\n"
@@ -113,7 +114,8 @@ constexpr std::array<const char*, format_version - 1> upgrades = {
     "ALTER TABLE waymark.messages ADD COLUMN stamp int8 NOT NULL DEFAULT 0;\n"
     "ALTER TABLE waymark.steps ADD COLUMN attempt text COLLATE \"C\" NOT NULL DEFAULT '';\n"
     "CREATE INDEX pending_steps ON waymark.steps (agent_id, agent, scope) WHERE result IS NULL;\n",
-    "ALTER TABLE waymark.steps ADD COLUMN failure bytea;\n",
+    "ALTER TABLE waymark.steps ADD COLUMN failure bytea;\n"
+    "ALTER TABLE waymark.erased_agents ADD COLUMN copied_at int8;\n",
 };
 
 //! The present format, all but the schema.

@@ -94,7 +94,10 @@ constexpr std::array<const char*, format_version> migrations = {
     ALTER TABLE steps ADD COLUMN attempt TEXT NOT NULL DEFAULT '';
     CREATE INDEX pending_steps ON steps (agent, scope) WHERE result IS NULL;
     )",
-    "ALTER TABLE steps ADD COLUMN failure TEXT",
+    R"(
+    ALTER TABLE steps ADD COLUMN failure TEXT;
+    ALTER TABLE agents ADD COLUMN copied_at INTEGER;
+    )",
 };
 
 void configure(connection& db, int option, int value)

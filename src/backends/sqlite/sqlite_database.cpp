@@ -211,7 +211,7 @@ public:
 
 private:
     sqlite_database& owner_;
-    std::unique_lock<std::mutex> alone_;
+    std::unique_lock<fair_mutex> alone_;
     std::unique_ptr<connection> reader_;
     std::optional<sql_transaction> view_;
 };
@@ -243,7 +243,7 @@ public:
 
 private:
     sqlite_database& owner_;
-    std::lock_guard<std::mutex> alone_;
+    std::lock_guard<fair_mutex> alone_;
     std::optional<sql_transaction> work_;
 };
 
@@ -342,31 +342,37 @@ void sqlite_database::keep_log_short(const std::stop_token& stop)
 //! the log anew. Where a reader still needs a part, that part stays until the next time.
 void sqlite_database::write_log_back(int mode)
 {
+    constexpr int few_pages = 128; // so that saves do not wait for long
     const std::lock_guard log_lock(log_mutex_);
-    checkpoint_log(SQLITE_CHECKPOINT_PASSIVE);
+    for (int attempt = 0; attempt < 8 && checkpoint_log(SQLITE_CHECKPOINT_PASSIVE) > few_pages; ++attempt)
+        ;
     const std::lock_guard writer_lock(writer_mutex_);
     checkpoint_log(mode);
 }
 
-void sqlite_database::checkpoint_log(int mode)
+//! Returns how many pages are left in the log.
+int sqlite_database::checkpoint_log(int mode)
 {
     if (!poisoned_ && !is_same_file())
         poison_as_moved();
     if (poisoned_)
-        return;
-    const auto code = sqlite3_wal_checkpoint_v2(keeper_connection_->get(), nullptr, mode, nullptr, nullptr);
+        return 0;
+    int pages = 0, written_back = 0;
+    const auto code =
+        sqlite3_wal_checkpoint_v2(keeper_connection_->get(), nullptr, mode, &pages, &written_back);
     // Busy: someone else does it, or reads. Full: the log stays, and commits will tell.
     if ((code & 0xff) == SQLITE_IOERR || (code & 0xff) == SQLITE_CORRUPT)
         poison("the log could not be written back (" +
                database_error(keeper_connection_->get(), code, detail::quoted(path_)).details().message() +
                ")");
+    return code == SQLITE_OK ? pages - written_back : 0;
 }
 
 //! A transaction of its own, whose commit may fail like any other.
 void sqlite_database::vacuum_some()
 {
     try {
-        writer_->use("PRAGMA incremental_vacuum(256)").run();
+        writer_->use("PRAGMA incremental_vacuum(64)").run();
     } catch (const database_error& failure) {
         if (failure.primary_code() == SQLITE_IOERR)
             poison("space could not be given back (" + failure.details().message() + ")");
@@ -374,10 +380,11 @@ void sqlite_database::vacuum_some()
     }
 }
 
-std::uint64_t sqlite_database::shrink()
+std::uint64_t sqlite_database::shrink(const upkeep_control& control)
 {
     std::uint64_t before = 0, after = 0, page_size = 0;
     for (bool more = true; more;) {
+        control.give_way();
         const std::lock_guard lock(writer_mutex_); // for one step at a time
         require_usable();
         page_size = static_cast<std::uint64_t>(writer_->number("PRAGMA page_size"));

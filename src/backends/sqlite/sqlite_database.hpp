@@ -4,6 +4,7 @@
 #include "../../tables/database.hpp"
 #include "../files.hpp"
 #include "connection.hpp"
+#include "fair_mutex.hpp"
 
 #include <waymark/sqlite_store.hpp>
 
@@ -28,7 +29,7 @@ public:
     std::unique_ptr<tables::transaction> begin_read(tables::agent_ids agents) override;
     std::unique_ptr<tables::transaction> begin_write(tables::agent_ids agents) override;
     std::size_t largest_value() const noexcept override { return largest_value_; }
-    std::uint64_t shrink() override;
+    std::uint64_t shrink(const upkeep_control& control) override;
     std::uint64_t bytes() override;
     std::size_t write_lanes() const noexcept override { return 1; }
 
@@ -58,7 +59,7 @@ private:
     void keep_log_short(const std::stop_token& stop);
     void vacuum_some();
     void write_log_back(int mode);
-    void checkpoint_log(int mode);
+    int checkpoint_log(int mode);
 
     const std::string path_;
     const std::string log_path_;
@@ -70,7 +71,7 @@ private:
     std::size_t page_bytes_ = 0;
     std::atomic<bool> agents_are_sound_ = false; // not known yet
 
-    std::mutex writer_mutex_;
+    fair_mutex writer_mutex_;
     std::unique_ptr<connection> writer_; // guarded by writer_mutex_, as is what follows
     std::uint64_t last_transaction_ = 0;
     std::uint64_t last_committed_ = 0;

@@ -139,38 +139,86 @@ void sqlite_tables::put_agent(const agent_row& row)
         .run();
 }
 
-erased_agent sqlite_tables::erase_agent(const agent_row& row)
+// An agent without an id is erased; one without an id and with a time is a copy that is being made.
+
+void sqlite_tables::erase_agent(const agent_row& row)
 {
-    auto left = row;
-    left.id.clear();
-    left.scopes = 0;
-    left.has_garbage = true;
-    db_.use("DELETE FROM scopes WHERE agent = ?").bind(row.number).run();
     db_.use("UPDATE agents SET id = NULL WHERE number = ?").bind(row.number).run();
-    put_agent(seal(left));
-    return {{}, row.number};
+    put_erased(row.number);
 }
 
-std::vector<erased_agent> sqlite_tables::erased_agents(std::size_t limit)
+//! A record that has lost its id without being sealed so is damaged, and not erased.
+void sqlite_tables::put_erased(std::int64_t number)
 {
-    auto found = db_.use("SELECT number FROM agents WHERE id IS NULL LIMIT ?");
-    found.bind(to_limit(limit));
+    agent_row left;
+    left.number = number;
+    left.has_garbage = true;
+    put_agent(seal(left));
+}
+
+erased_agent sqlite_tables::add_hidden_agent(std::string_view /*id*/, std::int64_t time)
+{
+    db_.use("INSERT INTO agents (id, last_sequence, next_message, next_object, scopes, sweeps, changes, "
+            "has_garbage, copied_at, checksum) VALUES (NULL, 0, 1, 1, 0, 0, 0, 0, ?, x'')")
+        .bind(time)
+        .run();
+    return {{}, sqlite3_last_insert_rowid(db_.get())};
+}
+
+bool sqlite_tables::keep_hidden_agent(const erased_agent& agent, std::int64_t time)
+{
+    db_.use("UPDATE agents SET copied_at = ? WHERE number = ? AND id IS NULL AND copied_at IS NOT NULL")
+        .bind(time)
+        .bind(agent.number)
+        .run();
+    return sqlite3_changes(db_.get()) == 1;
+}
+
+void sqlite_tables::publish_agent(const erased_agent& agent, const agent_row& row)
+{
+    db_.use("UPDATE agents SET id = ?, copied_at = NULL WHERE number = ?")
+        .bind(row.id)
+        .bind(agent.number)
+        .run();
+    put_agent(row);
+}
+
+std::vector<erased_agent> sqlite_tables::erased_agents(std::size_t limit, std::int64_t before)
+{
+    auto found = db_.use(AGENT_COLUMNS "WHERE id IS NULL AND copied_at IS NULL");
     std::vector<erased_agent> agents;
-    while (found.step())
-        agents.push_back({{}, found.number(0)});
+    while (agents.size() < limit && found.step())
+        if (const auto row = read_agent(found); is_intact(row))
+            agents.push_back({{}, row.number});
+    auto left = db_.use("SELECT number FROM agents WHERE id IS NULL AND copied_at < ? LIMIT ?");
+    left.bind(before).bind(to_limit(limit - agents.size()));
+    while (left.step())
+        agents.push_back({{}, left.number(0)});
     return agents;
 }
 
-bool sqlite_tables::remove_rows(const erased_agent& agent, std::size_t about)
+bool sqlite_tables::condemn(const erased_agent& agent)
 {
+    db_.use("UPDATE agents SET copied_at = NULL WHERE number = ? AND id IS NULL").bind(agent.number).run();
+    if (sqlite3_changes(db_.get()) == 0)
+        return false;
+    put_erased(agent.number);
+    return true;
+}
+
+bool sqlite_tables::remove_rows(const erased_agent& agent)
+{
+    // Few at a time: a row may have many pages.
     std::int64_t removed = 0;
     for (const auto* sql : {
-             "DELETE FROM checkpoints WHERE row IN (SELECT row FROM checkpoints WHERE agent = ? LIMIT ?)",
-             "DELETE FROM messages WHERE row IN (SELECT row FROM messages WHERE agent = ? LIMIT ?)",
-             "DELETE FROM objects WHERE row IN (SELECT row FROM objects WHERE agent = ? LIMIT ?)",
-             "DELETE FROM steps WHERE row IN (SELECT row FROM steps WHERE agent = ? LIMIT ?)",
+             "DELETE FROM scopes WHERE agent = ?1 AND scope IN (SELECT scope FROM scopes WHERE agent = ?1 "
+             "LIMIT 4)",
+             "DELETE FROM checkpoints WHERE row IN (SELECT row FROM checkpoints WHERE agent = ? LIMIT 4)",
+             "DELETE FROM messages WHERE row IN (SELECT row FROM messages WHERE agent = ? LIMIT 4)",
+             "DELETE FROM objects WHERE row IN (SELECT row FROM objects WHERE agent = ? LIMIT 4)",
+             "DELETE FROM steps WHERE row IN (SELECT row FROM steps WHERE agent = ? LIMIT 4)",
          }) {
-        db_.use(sql).bind(agent.number).bind(to_limit(about)).run();
+        db_.use(sql).bind(agent.number).run();
         removed += sqlite3_changes(db_.get());
     }
     return removed > 0;
@@ -633,28 +681,16 @@ std::int64_t sqlite_tables::remove_steps_after(std::int64_t agent, std::string_v
 
 // Whole agents, and the whole file
 
-void sqlite_tables::copy_content(std::int64_t from, std::int64_t to)
-{
-    db_.use("INSERT INTO messages (agent, first, count, bytes, digests, body, stamp) "
-            "SELECT ?2, first, count, bytes, digests, body, stamp FROM messages WHERE agent = ?1 ORDER BY "
-            "first")
-        .bind(from)
-        .bind(to)
-        .run();
-    db_.use("INSERT INTO objects (agent, number, bytes, hash, body) "
-            "SELECT ?2, number, bytes, hash, body FROM objects WHERE agent = ?1 ORDER BY number")
-        .bind(from)
-        .bind(to)
-        .run();
-}
-
 totals sqlite_tables::count_all()
 {
     const auto rows = [this](const char* sql) { return static_cast<std::uint64_t>(db_.number(sql)); };
     totals all;
-    all.agents = rows("SELECT count(DISTINCT agent) FROM scopes");
-    all.checkpoints = rows("SELECT coalesce(sum(checkpoints), 0) FROM scopes");
-    all.steps = rows("SELECT coalesce(sum(steps), 0) FROM scopes");
+    // Of agents that are erased or hidden there may be scopes, too.
+#define VISIBLE_SCOPES "FROM scopes WHERE agent NOT IN (SELECT number FROM agents WHERE id IS NULL)"
+    all.agents = rows("SELECT count(DISTINCT agent) " VISIBLE_SCOPES);
+    all.checkpoints = rows("SELECT coalesce(sum(checkpoints), 0) " VISIBLE_SCOPES);
+    all.steps = rows("SELECT coalesce(sum(steps), 0) " VISIBLE_SCOPES);
+#undef VISIBLE_SCOPES
     return all;
 }
 
@@ -664,19 +700,63 @@ std::uint64_t sqlite_tables::estimate_content()
         db_.number("SELECT (SELECT count(*) FROM messages) + (SELECT count(*) FROM objects)"));
 }
 
-std::vector<std::string> sqlite_tables::check_structure()
+namespace {
+
+//! Lets a long statement be stopped.
+class interruption {
+public:
+    interruption(sqlite3* db, const upkeep_control& control) : db_(db), control_(control)
+    {
+        constexpr int instructions_between_looks = 10'000;
+        sqlite3_progress_handler(
+            db_, instructions_between_looks,
+            [](void* watched) { return static_cast<const upkeep_control*>(watched)->is_stopped() ? 1 : 0; },
+            const_cast<upkeep_control*>(&control));
+    }
+    interruption(const interruption&) = delete;
+    interruption& operator=(const interruption&) = delete;
+    ~interruption() { sqlite3_progress_handler(db_, 0, nullptr, nullptr); }
+
+    template <class Step>
+    bool goes_on(Step step) const
+    {
+        try {
+            return step();
+        } catch (const error&) {
+            control_.require_wanted();
+            throw;
+        }
+    }
+
+private:
+    sqlite3* db_;
+    const upkeep_control& control_;
+};
+
+} // namespace
+
+std::vector<std::string> sqlite_tables::check_structure(const upkeep_control& control)
 {
     std::vector<std::string> complaints;
-    auto found = db_.use("PRAGMA integrity_check(20)");
-    while (found.step())
-        if (auto line = found.text(0); line != "ok")
-            complaints.push_back("SQLite: " + line);
-    auto lost =
-        db_.use("SELECT scope FROM scopes WHERE agent NOT IN (SELECT number FROM agents WHERE id IS NOT "
-                "NULL) LIMIT 20");
-    while (lost.step())
-        complaints.push_back("the record of the agent of a scope " + detail::quoted(lost.text(0)) +
+    {
+        const interruption watched(db_.get(), control);
+        auto found = db_.use("PRAGMA integrity_check(20)");
+        while (watched.goes_on([&] { return found.step(); }))
+            if (auto line = found.text(0); line != "ok")
+                complaints.push_back("SQLite: " + line);
+    }
+    const auto complain = [&](std::string_view scope) {
+        complaints.push_back("the record of the agent of a scope " + detail::quoted(scope) +
                              " is missing; restore a backup");
+    };
+    auto lost = db_.use("SELECT scope FROM scopes WHERE agent NOT IN (SELECT number FROM agents) LIMIT 20");
+    while (lost.step())
+        complain(lost.text(0));
+    auto nameless = db_.use(AGENT_COLUMNS "WHERE id IS NULL AND copied_at IS NULL");
+    while (complaints.size() < 20 && nameless.step())
+        if (const auto row = read_agent(nameless); !is_intact(row))
+            for (const auto& scope : scopes_of(row.number))
+                complain(scope.scope);
     return complaints;
 }
 

@@ -26,9 +26,13 @@ public:
     std::vector<std::string> agents_with_garbage(std::string_view after, std::size_t limit) override;
     std::int64_t add_agent(std::string_view id) override;
     void put_agent(const tables::agent_row& row) override;
-    tables::erased_agent erase_agent(const tables::agent_row& row) override;
-    std::vector<tables::erased_agent> erased_agents(std::size_t limit) override;
-    bool remove_rows(const tables::erased_agent& agent, std::size_t about) override;
+    void erase_agent(const tables::agent_row& row) override;
+    tables::erased_agent add_hidden_agent(std::string_view id, std::int64_t time) override;
+    bool keep_hidden_agent(const tables::erased_agent& agent, std::int64_t time) override;
+    void publish_agent(const tables::erased_agent& agent, const tables::agent_row& row) override;
+    std::vector<tables::erased_agent> erased_agents(std::size_t limit, std::int64_t before) override;
+    bool condemn(const tables::erased_agent& agent) override;
+    bool remove_rows(const tables::erased_agent& agent) override;
     void forget(const tables::erased_agent& agent) override;
 
     std::optional<tables::scope_row> find_scope(std::int64_t agent, std::string_view scope) override;
@@ -81,11 +85,9 @@ public:
     std::int64_t remove_steps_after(std::int64_t agent, std::string_view scope,
                                     std::int64_t sequence) override;
 
-    void copy_content(std::int64_t from, std::int64_t to) override;
-
     tables::totals count_all() override;
     std::uint64_t estimate_content() override;
-    std::vector<std::string> check_structure() override;
+    std::vector<std::string> check_structure(const upkeep_control& control) override;
 
 protected:
     //! `follows`: the transaction that was committed right before this one, 0 if that is not known.
@@ -100,6 +102,7 @@ private:
     //! Makes sure that every agent is found by its id. Once for each store, before it first says that there
     //! is no such agent: a damaged page of the index would make an agent that is there begin anew.
     void require_sound_agents();
+    void put_erased(std::int64_t number);
 
     connection& db_;
     std::size_t page_bytes_;

@@ -136,7 +136,8 @@ public:
 //! Removes what is pinned.
 class unpinning_store : public forwarding_store {
 public:
-    prune_result prune(std::string_view agent, const retention& policies, dry_run dry) override
+    prune_result prune(std::string_view agent, const retention& policies, dry_run dry,
+                       const upkeep_control& control) override
     {
         for (const auto& header : list(query(std::string(agent))))
             if (header.pinned() && dry == dry_run::no)

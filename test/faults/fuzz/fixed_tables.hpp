@@ -87,7 +87,7 @@ public:
 
     tables::totals count_all() override { return {1, checkpoints.size(), steps.size()}; }
     std::uint64_t estimate_content() override { return messages.size() + objects.size(); }
-    std::vector<std::string> check_structure() override { return {}; }
+    std::vector<std::string> check_structure(const upkeep_control&) override { return {}; }
 
     // No decoder writes, or looks for other agents.
 
@@ -95,9 +95,13 @@ public:
     std::vector<std::string> agents_with_garbage(std::string_view, std::size_t) override { fail(); }
     std::int64_t add_agent(std::string_view) override { fail(); }
     void put_agent(const tables::agent_row&) override { fail(); }
-    tables::erased_agent erase_agent(const tables::agent_row&) override { fail(); }
-    std::vector<tables::erased_agent> erased_agents(std::size_t) override { fail(); }
-    bool remove_rows(const tables::erased_agent&, std::size_t) override { fail(); }
+    void erase_agent(const tables::agent_row&) override { fail(); }
+    std::vector<tables::erased_agent> erased_agents(std::size_t, std::int64_t) override { fail(); }
+    tables::erased_agent add_hidden_agent(std::string_view, std::int64_t) override { fail(); }
+    bool keep_hidden_agent(const tables::erased_agent&, std::int64_t) override { fail(); }
+    void publish_agent(const tables::erased_agent&, const tables::agent_row&) override { fail(); }
+    bool condemn(const tables::erased_agent&) override { fail(); }
+    bool remove_rows(const tables::erased_agent&) override { fail(); }
     void forget(const tables::erased_agent&) override { fail(); }
     std::optional<tables::scope_row> find_scope(std::int64_t, std::string_view) override { fail(); }
     std::int64_t count_scopes(std::int64_t) override { fail(); }
@@ -134,7 +138,6 @@ public:
     void put_step(const tables::step_row&) override { fail(); }
     bool remove_step(std::int64_t, std::string_view, std::string_view) override { fail(); }
     std::int64_t remove_steps_after(std::int64_t, std::string_view, std::int64_t) override { fail(); }
-    void copy_content(std::int64_t, std::int64_t) override { fail(); }
 
 private:
     [[noreturn]] static void fail() { throw std::logic_error("a decoder asked for what it does not need"); }
@@ -154,7 +157,7 @@ public:
         throw std::logic_error("a decoder writes");
     }
     std::size_t largest_value() const noexcept override { return 1 << 20; }
-    std::uint64_t shrink() override { return 0; }
+    std::uint64_t shrink(const upkeep_control&) override { return 0; }
     std::uint64_t bytes() override { return 0; }
     std::size_t write_lanes() const noexcept override { return 1; }
 

@@ -51,7 +51,7 @@ public:
             return {};
         }
     }
-    verify_report verify(const verify_callback& = {}) override { return {}; }
+    verify_report verify(const upkeep_control& = {}) override { return {}; }
 };
 
 //! Insists on the head, also where that is damaged.
@@ -78,9 +78,10 @@ class greedy_store final : public test::forwarding_store {
 public:
     using forwarding_store::forwarding_store;
 
-    prune_result prune(std::string_view agent, const retention& policies, dry_run dry) override
+    prune_result prune(std::string_view agent, const retention& policies, dry_run dry,
+                       const upkeep_control& control) override
     {
-        auto result = forwarding_store::prune(agent, policies, dry);
+        auto result = forwarding_store::prune(agent, policies, dry, control);
         if (dry == dry_run::no)
             if (const auto left = list(query(std::string(agent)).scope("").limit(2)); left.size() == 2)
                 erase(agent, "", left[1].id());

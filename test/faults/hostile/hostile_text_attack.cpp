@@ -198,10 +198,11 @@ public:
 //! Shows what it was given as it is.
 class raw_message_store : public forwarding_store {
 public:
-    std::uint64_t copy_agent(std::string_view from, std::string_view to) override
+    std::uint64_t copy_agent(std::string_view from, std::string_view to,
+                             const upkeep_control& control) override
     {
         try {
-            return forwarding_store::copy_agent(from, to);
+            return forwarding_store::copy_agent(from, to, control);
         } catch (const error& failure) {
             throw error(failure.code(), "cannot copy " + std::string(from));
         }

@@ -74,13 +74,15 @@ public:
     {
         return write([&] { return forwarding_store::erase(agent, scope, id); });
     }
-    std::uint64_t copy_agent(std::string_view from, std::string_view to) override
+    std::uint64_t copy_agent(std::string_view from, std::string_view to,
+                             const upkeep_control& control) override
     {
-        return write([&] { return forwarding_store::copy_agent(from, to); });
+        return write([&] { return forwarding_store::copy_agent(from, to, control); });
     }
-    prune_result prune(std::string_view agent, const retention& policies, dry_run dry) override
+    prune_result prune(std::string_view agent, const retention& policies, dry_run dry,
+                       const upkeep_control& control) override
     {
-        return write([&] { return forwarding_store::prune(agent, policies, dry); });
+        return write([&] { return forwarding_store::prune(agent, policies, dry, control); });
     }
     std::vector<step_outcome> put_steps(std::span<const step_request> batch) override
     {
@@ -91,9 +93,9 @@ public:
     {
         return write([&] { return forwarding_store::erase_step(agent, scope, key, attempt); });
     }
-    verify_report verify(const verify_callback& progress) override
+    verify_report verify(const upkeep_control& control) override
     {
-        return read([&] { return forwarding_store::verify(progress); });
+        return read([&] { return forwarding_store::verify(control); });
     }
     std::size_t write_lanes() const noexcept override { return lanes_; }
 

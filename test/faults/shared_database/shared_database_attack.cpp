@@ -46,7 +46,8 @@ class key_pruning_store final : public test::forwarding_store {
 public:
     using forwarding_store::forwarding_store;
 
-    prune_result prune(std::string_view agent, const retention& policies, dry_run dry) override
+    prune_result prune(std::string_view agent, const retention& policies, dry_run dry,
+                       const upkeep_control& control) override
     {
         auto plan = forwarding_store::prune(agent, policies, dry_run::yes);
         if (dry == dry_run::no)
