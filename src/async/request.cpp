@@ -298,8 +298,8 @@ void batched_save::take_from(shared_commit& batch, const request_target& in) noe
 {
     const auto i = batch.next_save++;
     auto& outcome = batch.outcomes.saves[i];
-    if (outcome.code())
-        return fail(outcome.code(), std::move(outcome).details().message());
+    if (const auto code = outcome.code())
+        return fail(code, std::move(outcome).details().message());
     in.note_stored(batch.saves[i].checkpoint().conversation());
     wanted_ = std::move(batch.saves[i]);
     result_ = {outcome.value(), batch.requests, queue_depth(), batch.end - start()};

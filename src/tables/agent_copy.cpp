@@ -21,7 +21,7 @@ namespace waymark::tables {
 namespace {
 
 // What one transaction copies: some milliseconds.
-constexpr std::int64_t bytes_per_transaction = 256 * 1024;
+constexpr std::int64_t bytes_per_transaction = std::int64_t{256} * 1024;
 
 //! One attempt. The origin may be saved to meanwhile: rows are only added then, and what came after the
 //! beginning is not part of the copy. If one was replaced or removed, the attempt is in vain.

@@ -136,7 +136,7 @@ void postgres_tables::erase_agent(const agent_row& row)
 
 erased_agent postgres_tables::add_hidden_agent(std::string_view id, std::int64_t time)
 {
-    const erased_agent hidden{std::string(id), new_mark()};
+    erased_agent hidden{std::string(id), new_mark()};
     write(kind::in_order,
           statement("INSERT INTO waymark.erased_agents (agent_id, agent, copied_at) VALUES ($1, $2, $3)")
               .add(hidden.id)

@@ -209,10 +209,11 @@ bool sqlite_tables::condemn(const erased_agent& agent)
 bool sqlite_tables::remove_rows(const erased_agent& agent)
 {
     // Few at a time: a row may have many pages.
+    const auto* const some_scopes = "DELETE FROM scopes WHERE (agent, scope) IN "
+                                    "(SELECT agent, scope FROM scopes WHERE agent = ? LIMIT 4)";
     std::int64_t removed = 0;
     for (const auto* sql : {
-             "DELETE FROM scopes WHERE agent = ?1 AND scope IN (SELECT scope FROM scopes WHERE agent = ?1 "
-             "LIMIT 4)",
+             some_scopes,
              "DELETE FROM checkpoints WHERE row IN (SELECT row FROM checkpoints WHERE agent = ? LIMIT 4)",
              "DELETE FROM messages WHERE row IN (SELECT row FROM messages WHERE agent = ? LIMIT 4)",
              "DELETE FROM objects WHERE row IN (SELECT row FROM objects WHERE agent = ? LIMIT 4)",
