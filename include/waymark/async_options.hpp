@@ -3,8 +3,10 @@
 
 #include <waymark/detail/asio.hpp>
 #include <waymark/detail/scheduler.hpp>
+#include <waymark/store_observer.hpp>
 
 #include <cstddef>
+#include <memory>
 #include <utility>
 
 namespace waymark {
@@ -36,16 +38,20 @@ public:
     //! A pool of any size will do: what runs there blocks for I/O, and never for something else that the pool
     //! has yet to run. The pool must go on running until the store is destroyed.
     async_options& with_pool(asio::any_io_executor pool) noexcept { pool_ = std::move(pool); return *this; }
+    //! Told what happens. Give it to the backend, too: it sees what this store does not. Default: none.
+    async_options& with_observer(std::shared_ptr<store_observer> observer) noexcept { observer_ = std::move(observer); return *this; }
 
     // clang-format on
 
     const detail::scheduler_limits& limits() const noexcept { return limits_; }
     //! Empty: one of its own.
     const asio::any_io_executor& pool() const noexcept { return pool_; }
+    const std::shared_ptr<store_observer>& observer() const noexcept { return observer_; }
 
 private:
     detail::scheduler_limits limits_;
     asio::any_io_executor pool_;
+    std::shared_ptr<store_observer> observer_;
 };
 
 } // namespace waymark

@@ -83,7 +83,7 @@ public:
     async_store(executor_type executor, std::shared_ptr<store> backend, const async_options& options = {})
         : executor_(std::move(executor)),
           scheduler_(std::make_shared<detail::scheduler>(std::move(backend), options.limits(),
-                                                         asio::error::operation_aborted))
+                                                         asio::error::operation_aborted, options.observer()))
     {
         if (!executor_)
             throw error(errc::invalid_argument, "an async_store needs an executor; this one is empty");
@@ -130,7 +130,7 @@ public:
     template <detail::token_for<std::optional<checkpoint>> Token = default_token>
     auto async_load(std::string agent_id, std::string scope, std::string id, Token&& token = Token{})
     {
-        return start(schedule::read, agent_id, std::forward<Token>(token),
+        return start(schedule::read, store_operation::load, agent_id, std::forward<Token>(token),
                      [agent_id, scope = std::move(scope), id = std::move(id)](store& from) {
                          return from.load(agent_id, scope, id);
                      });
@@ -144,7 +144,7 @@ public:
     template <detail::token_for<std::optional<checkpoint>> Token = default_token>
     auto async_load(std::string id, Token&& token = Token{})
     {
-        return start(schedule::read, {}, std::forward<Token>(token),
+        return start(schedule::read, store_operation::load, {}, std::forward<Token>(token),
                      [id = std::move(id)](store& from) { return from.load(id); });
     }
 
@@ -155,7 +155,7 @@ public:
     auto async_load_latest(std::string agent_id, std::string scope, Token&& token = Token{})
     {
         return start(
-            schedule::read, agent_id, std::forward<Token>(token),
+            schedule::read, store_operation::load, agent_id, std::forward<Token>(token),
             [agent_id, scope = std::move(scope)](store& from) { return from.load_latest(agent_id, scope); });
     }
     //! The same in the default scope. Handler signature: `void(std::error_code, std::optional<checkpoint>)`
@@ -174,7 +174,7 @@ public:
     auto async_list(query query, Token&& token = Token{})
     {
         auto agent_id = query.agent_id().value_or("");
-        return start(schedule::read, std::move(agent_id), std::forward<Token>(token),
+        return start(schedule::read, store_operation::list, std::move(agent_id), std::forward<Token>(token),
                      [query = std::move(query)](store& from) { return from.list(query); });
     }
 
@@ -187,7 +187,7 @@ public:
     auto async_load_all(query query, Token&& token = Token{})
     {
         auto agent_id = query.agent_id().value_or("");
-        return start(schedule::read, std::move(agent_id), std::forward<Token>(token),
+        return start(schedule::read, store_operation::load, std::move(agent_id), std::forward<Token>(token),
                      [query = std::move(query)](store& from) { return from.load_all(query); });
     }
 
@@ -200,7 +200,7 @@ public:
     auto async_count(query query, Token&& token = Token{})
     {
         auto agent_id = query.agent_id().value_or("");
-        return start(schedule::read, std::move(agent_id), std::forward<Token>(token),
+        return start(schedule::read, store_operation::list, std::move(agent_id), std::forward<Token>(token),
                      [query = std::move(query)](store& from) { return from.count(query); });
     }
 
@@ -211,7 +211,7 @@ public:
     auto async_list_agents(std::string after, std::size_t limit, Token&& token = Token{})
     {
         return start(
-            schedule::read, {}, std::forward<Token>(token),
+            schedule::read, store_operation::list, {}, std::forward<Token>(token),
             [after = std::move(after), limit](store& from) { return from.list_agents(after, limit); });
     }
     //! The first thousand. Handler signature: `void(std::error_code, std::vector<std::string>)`
@@ -230,7 +230,7 @@ public:
     template <detail::token_for<bool> Token = default_token>
     auto async_erase(std::string agent_id, std::string scope, std::string id, Token&& token = Token{})
     {
-        return start(schedule::ordered, agent_id, std::forward<Token>(token),
+        return start(schedule::ordered, store_operation::erase, agent_id, std::forward<Token>(token),
                      [agent_id, scope = std::move(scope), id = std::move(id),
                       sweeper = detail::sweeper(scheduler_)](store& in) {
                          const bool found = in.erase(agent_id, scope, id);
@@ -246,7 +246,8 @@ public:
     template <detail::token_for<std::uint64_t> Token = default_token>
     auto async_erase_scope(std::string agent_id, std::string scope, Token&& token = Token{})
     {
-        return start_upkeep(schedule::background, agent_id, std::forward<Token>(token), upkeep_control(),
+        return start_upkeep(schedule::background, store_operation::erase, agent_id,
+                            std::forward<Token>(token), upkeep_control(),
                             [agent_id, scope = std::move(scope)](store& in, const upkeep_control& control) {
                                 return in.erase_scope(agent_id, scope, control);
                             });
@@ -259,7 +260,7 @@ public:
     template <detail::token_for<std::uint64_t> Token = default_token>
     auto async_erase_agent(std::string agent_id, Token&& token = Token{})
     {
-        return start(schedule::ordered, agent_id, std::forward<Token>(token),
+        return start(schedule::ordered, store_operation::erase, agent_id, std::forward<Token>(token),
                      [agent_id, sweeper = detail::sweeper(scheduler_)](store& in) {
                          const auto count = in.erase_agent(agent_id);
                          sweeper.sweep(agent_id);
@@ -278,7 +279,7 @@ public:
     auto async_copy_agent(std::string from, std::string to, upkeep_control control, Token&& token = Token{})
     {
         return start_upkeep(
-            schedule::background, from, std::forward<Token>(token), std::move(control),
+            schedule::background, store_operation::copy, from, std::forward<Token>(token), std::move(control),
             [from, to](store& in, const upkeep_control& reins) { return in.copy_agent(from, to, reins); },
             to);
     }
@@ -297,7 +298,8 @@ public:
                      Token&& token = Token{})
     {
         return start_upkeep(
-            schedule::background, agent_id, std::forward<Token>(token), std::move(control),
+            schedule::background, store_operation::prune, agent_id, std::forward<Token>(token),
+            std::move(control),
             [agent_id, policies = std::move(policies), dry](store& in, const upkeep_control& reins) {
                 return in.prune(agent_id, policies, dry, reins);
             });
@@ -323,7 +325,7 @@ public:
     auto async_pin(std::string agent_id, std::string scope, std::string id, bool pinned,
                    Token&& token = Token{})
     {
-        return start(schedule::ordered, agent_id, std::forward<Token>(token),
+        return start(schedule::ordered, store_operation::pin, agent_id, std::forward<Token>(token),
                      [agent_id, scope = std::move(scope), id = std::move(id), pinned](store& in) {
                          return in.pin(agent_id, scope, id, pinned);
                      });
@@ -349,7 +351,7 @@ public:
     auto async_load_steps(step_query query, Token&& token = Token{})
     {
         auto agent_id = query.agent_id();
-        return start(schedule::read, std::move(agent_id), std::forward<Token>(token),
+        return start(schedule::read, store_operation::list, std::move(agent_id), std::forward<Token>(token),
                      [query = std::move(query)](store& from) { return from.load_steps(query); });
     }
 
@@ -361,7 +363,7 @@ public:
     auto async_erase_step(std::string agent_id, std::string scope, std::string key,
                           std::optional<std::string> attempt, Token&& token = Token{})
     {
-        return start(schedule::ordered, agent_id, std::forward<Token>(token),
+        return start(schedule::ordered, store_operation::step, agent_id, std::forward<Token>(token),
                      [agent_id, scope = std::move(scope), key = std::move(key), attempt = std::move(attempt)](
                          store& in) { return in.erase_step(agent_id, scope, key, attempt); });
     }
@@ -381,14 +383,14 @@ public:
     template <detail::token_for<store_stats> Token = default_token>
     auto async_stats(Token&& token = Token{})
     {
-        return start(schedule::read, {}, std::forward<Token>(token),
+        return start(schedule::read, store_operation::stats, {}, std::forward<Token>(token),
                      [](store& from) { return from.stats(); });
     }
     //! Reports what it holds of one agent. Handler signature: `void(std::error_code, store_stats)`
     template <detail::token_for<store_stats> Token = default_token>
     auto async_stats(std::string agent_id, Token&& token = Token{})
     {
-        return start(schedule::read, agent_id, std::forward<Token>(token),
+        return start(schedule::read, store_operation::stats, agent_id, std::forward<Token>(token),
                      [agent_id](store& from) { return from.stats(agent_id); });
     }
 
@@ -398,7 +400,8 @@ public:
     template <detail::token_for<verify_report> Token = default_token>
     auto async_verify(upkeep_control control, Token&& token = Token{})
     {
-        return start_upkeep(schedule::survey, {}, std::forward<Token>(token), std::move(control),
+        return start_upkeep(schedule::survey, store_operation::verify, {}, std::forward<Token>(token),
+                            std::move(control),
                             [](store& from, const upkeep_control& reins) { return from.verify(reins); });
     }
     //! The same without a control. Handler signature: `void(std::error_code, verify_report)`
@@ -415,7 +418,8 @@ public:
     template <detail::token_for<std::uint64_t> Token = default_token>
     auto async_compact(upkeep_control control, Token&& token = Token{})
     {
-        return start_upkeep(schedule::background, {}, std::forward<Token>(token), std::move(control),
+        return start_upkeep(schedule::background, store_operation::compact, {}, std::forward<Token>(token),
+                            std::move(control),
                             [](store& in, const upkeep_control& reins) { return in.compact(reins); });
     }
     //! The same without a control. Handler signature: `void(std::error_code, std::uint64_t)`
@@ -443,22 +447,21 @@ private:
     using schedule = detail::request::schedule;
 
     template <class Function, class Token>
-    auto start(schedule when, std::string agent_id, Token&& token, Function function,
-               std::string other_agent_id = {})
+    auto start(schedule when, store_operation what, std::string agent_id, Token&& token, Function function)
     {
         return detail::start_request<detail::function_request<Function>>(
-            scheduler_, executor_, std::forward<Token>(token), when, std::move(agent_id), std::move(function),
-            std::move(other_agent_id));
+            scheduler_, executor_, std::forward<Token>(token), when, what, std::move(agent_id),
+            std::move(function));
     }
 
     //! For what takes long, and can be stopped.
     template <class Function, class Token>
-    auto start_upkeep(schedule when, std::string agent_id, Token&& token, upkeep_control control,
-                      Function function, std::string other_agent_id = {})
+    auto start_upkeep(schedule when, store_operation what, std::string agent_id, Token&& token,
+                      upkeep_control control, Function function, std::string other_agent_id = {})
     {
         return detail::start_request<detail::upkeep_request<Function>>(
-            scheduler_, executor_, std::forward<Token>(token), when, std::move(agent_id), std::move(control),
-            std::move(function), std::move(other_agent_id));
+            scheduler_, executor_, std::forward<Token>(token), when, what, std::move(agent_id),
+            std::move(control), std::move(function), std::move(other_agent_id));
     }
 
     executor_type executor_;
@@ -474,10 +477,11 @@ inline const std::shared_ptr<scheduler>& scheduler_of(const async_store& store) 
 
 //! Has a function called with the backend and a control, in no agent's order.
 template <class Function, class Token>
-auto start_upkeep(async_store& in, request::schedule when, Token&& token, Function function)
+auto start_upkeep(async_store& in, request::schedule when, store_operation what, Token&& token,
+                  Function function)
 {
     return start_request<upkeep_request<Function>>(scheduler_of(in), in.get_executor(),
-                                                   std::forward<Token>(token), when, std::string(),
+                                                   std::forward<Token>(token), when, what, std::string(),
                                                    upkeep_control(), std::move(function));
 }
 

@@ -14,13 +14,14 @@ namespace waymark {
 //! @par Handler signature
 //! `void(std::error_code, transfer_result)`
 //! @par Errors
-//! those of the store; `errc::io` if the file cannot be written
+//! `errc::not_found` if there is nothing of the agent that the options name; `errc::io` if the file cannot be
+//! written; those of the store
 template <detail::token_for<transfer_result> Token = default_token>
 auto async_export_lines(async_store& from, std::filesystem::path file, export_options options,
                         Token&& token = Token{})
 {
     return detail::start_upkeep(
-        from, detail::request::schedule::survey, std::forward<Token>(token),
+        from, detail::request::schedule::survey, store_operation::export_lines, std::forward<Token>(token),
         [file = std::move(file), options = std::move(options)](store& backend, const upkeep_control& reins) {
             return export_lines(backend, file, export_options(options).stop_with(reins));
         });
@@ -45,7 +46,8 @@ auto async_import_lines(async_store& into, std::filesystem::path file, import_op
                         Token&& token = Token{})
 {
     return detail::start_upkeep(
-        into, detail::request::schedule::background, std::forward<Token>(token),
+        into, detail::request::schedule::background, store_operation::import_lines,
+        std::forward<Token>(token),
         [file = std::move(file), options = std::move(options)](store& backend, const upkeep_control& reins) {
             return import_lines(backend, file, import_options(options).stop_with(reins));
         });

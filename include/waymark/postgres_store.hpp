@@ -3,6 +3,7 @@
 
 #include <waymark/detail/table_store.hpp>
 #include <waymark/durability.hpp>
+#include <waymark/store_observer.hpp>
 
 #include <chrono>
 #include <cstddef>
@@ -54,6 +55,10 @@ public:
     postgres_options& with_prepared_statements(bool keep = true) noexcept
     { prepares_statements_ = keep; return *this; }
     postgres_options& with_limits(waymark::limits bounds) noexcept { limits_ = bounds; return *this; }
+    //! Told of connections, and of transactions that are run again. Give it to the
+    //! async_store, too. Default: none.
+    postgres_options& with_observer(std::shared_ptr<store_observer> observer) noexcept
+    { observer_ = std::move(observer); return *this; }
     // clang-format on
 
     const std::string& schema() const noexcept { return schema_; }
@@ -66,6 +71,7 @@ public:
     waymark::durability durability() const noexcept { return durability_; }
     bool prepares_statements() const noexcept { return prepares_statements_; }
     const waymark::limits& limits() const noexcept { return limits_; }
+    const std::shared_ptr<store_observer>& observer() const noexcept { return observer_; }
 
 private:
     std::string schema_ = "waymark";
@@ -78,6 +84,7 @@ private:
     waymark::durability durability_ = waymark::durability::full;
     bool prepares_statements_ = false;
     waymark::limits limits_;
+    std::shared_ptr<store_observer> observer_;
 };
 
 //! A store in a PostgreSQL database, which any number of processes on any number of machines may use at once.

@@ -142,7 +142,7 @@ public:
     auto async_resume(Token&& token = Token{})
     {
         return take_turn(
-            request::schedule::read, std::forward<Token>(token),
+            request::schedule::read, store_operation::load, std::forward<Token>(token),
             [agent = agent_id(), scope = scope()](store& from, const detail::session_position&) {
                 return detail::load_head(from, agent, scope);
             },
@@ -160,7 +160,7 @@ public:
     auto async_resume(resume_options options, Token&& token = Token{})
     {
         return take_turn(
-            request::schedule::read, std::forward<Token>(token),
+            request::schedule::read, store_operation::load, std::forward<Token>(token),
             [agent = agent_id(), scope = scope(),
              options = std::move(options)](store& from, const detail::session_position&) {
                 return detail::resume(from, agent, scope, options);
@@ -278,7 +278,7 @@ public:
     auto async_fork(std::string id, std::string new_agent, Token&& token = Token{})
     {
         return start(
-            request::schedule::ordered, std::forward<Token>(token),
+            request::schedule::ordered, store_operation::copy, std::forward<Token>(token),
             [agent = agent_id(), scope = scope(), id = std::move(id), new_agent](store& in) {
                 return detail::fork(in, agent, scope, id, new_agent);
             },
@@ -295,7 +295,7 @@ public:
     template <detail::token_for<prune_result> Token = default_token>
     auto async_prune(retention policies, dry_run dry, Token&& token = Token{})
     {
-        return start_upkeep(request::schedule::background, std::forward<Token>(token),
+        return start_upkeep(request::schedule::background, store_operation::prune, std::forward<Token>(token),
                             [agent = agent_id(),
                              policies = detail::own_retention(std::move(policies), scope()),
                              dry](store& in, const upkeep_control& control) {
@@ -334,7 +334,7 @@ public:
     auto async_clear(Token&& token = Token{})
     {
         return take_turn(
-            request::schedule::background, std::forward<Token>(token),
+            request::schedule::background, store_operation::erase, std::forward<Token>(token),
             [agent = agent_id(), scope = scope()](store& in, const detail::session_position&,
                                                   const upkeep_control& control) {
                 return in.erase_scope(agent, scope, control);
@@ -406,7 +406,7 @@ public:
     template <detail::token_for<bool> Token = default_token>
     auto async_settle_step(std::string key, json_input result, Token&& token = Token{})
     {
-        return start(request::schedule::ordered, std::forward<Token>(token),
+        return start(request::schedule::ordered, store_operation::step, std::forward<Token>(token),
                      [agent = agent_id(), scope = scope(), key = std::move(key),
                       result = std::move(result).take()](store& in) {
                          return detail::settle_step(in, agent, scope, key, result);
@@ -422,7 +422,7 @@ public:
     template <detail::token_for<bool> Token = default_token>
     auto async_forget_step(std::string key, Token&& token = Token{})
     {
-        return start(request::schedule::ordered, std::forward<Token>(token),
+        return start(request::schedule::ordered, store_operation::step, std::forward<Token>(token),
                      [agent = agent_id(), scope = scope(), key = std::move(key)](store& in) {
                          return detail::forget_step(in, agent, scope, key);
                      });
@@ -440,7 +440,8 @@ public:
     auto async_import(std::string json, import_options options, Token&& token = Token{})
     {
         options.as_agent(agent_id());
-        return start_upkeep(request::schedule::background, std::forward<Token>(token),
+        return start_upkeep(request::schedule::background, store_operation::import_lines,
+                            std::forward<Token>(token),
                             [json = std::move(json),
                              options = std::move(options)](store& into, const upkeep_control& control) {
                                 return import_json(into, json, import_options(options).stop_with(control));
@@ -464,10 +465,10 @@ private:
 
     //! Stands in the session's queue first.
     template <class Function, class Then, class Token>
-    auto take_turn(request::schedule when, Token&& token, Function function, Then then)
+    auto take_turn(request::schedule when, store_operation what, Token&& token, Function function, Then then)
     {
         return detail::start_request<detail::session_function<Function, Then>>(
-            core_, get_executor(), std::forward<Token>(token), when, agent_id(), std::move(function),
+            core_, get_executor(), std::forward<Token>(token), when, what, agent_id(), std::move(function),
             std::move(then));
     }
 
@@ -481,7 +482,7 @@ private:
     template <class Token>
     auto set_pin(std::string id, bool pinned, Token&& token)
     {
-        return start(request::schedule::ordered, std::forward<Token>(token),
+        return start(request::schedule::ordered, store_operation::pin, std::forward<Token>(token),
                      [agent = agent_id(), scope = scope(), id = std::move(id), pinned](store& in) {
                          return in.pin(agent, scope, id, pinned);
                      });

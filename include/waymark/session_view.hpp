@@ -56,8 +56,10 @@ public:
     template <detail::token_for<std::optional<checkpoint>> Token = default_token>
     auto async_load(std::string id, Token&& token = Token{})
     {
-        return read(std::forward<Token>(token), [agent = agent_id_, scope = scope_, id = std::move(id)](
-                                                    store& from) { return from.load(agent, scope, id); });
+        return read(store_operation::load, std::forward<Token>(token),
+                    [agent = agent_id_, scope = scope_, id = std::move(id)](store& from) {
+                        return from.load(agent, scope, id);
+                    });
     }
 
     //! Loads the head, or nothing.
@@ -66,16 +68,16 @@ public:
     template <detail::token_for<std::optional<checkpoint>> Token = default_token>
     auto async_load_latest(Token&& token = Token{})
     {
-        return read(std::forward<Token>(token), [agent = agent_id_, scope = scope_](store& from) {
-            return from.load_latest(agent, scope);
-        });
+        return read(
+            store_operation::load, std::forward<Token>(token),
+            [agent = agent_id_, scope = scope_](store& from) { return from.load_latest(agent, scope); });
     }
     //! Loads the newest checkpoint with this name, or nothing. Handler signature:
     //! `void(std::error_code, std::optional<checkpoint>)`
     template <detail::token_for<std::optional<checkpoint>> Token = default_token>
     auto async_load_latest(std::string name, Token&& token = Token{})
     {
-        return read(std::forward<Token>(token),
+        return read(store_operation::load, std::forward<Token>(token),
                     [agent = agent_id_, scope = scope_, name = std::move(name)](store& from) {
                         return detail::load_latest_named(from, agent, scope, name);
                     });
@@ -89,7 +91,7 @@ public:
     template <detail::token_for<std::vector<checkpoint_header>> Token = default_token>
     auto async_list(waymark::query wanted, Token&& token = Token{})
     {
-        return read(std::forward<Token>(token),
+        return read(store_operation::list, std::forward<Token>(token),
                     [wanted = std::move(wanted)](store& from) { return from.list(wanted); });
     }
     //! Lists all of them. Handler signature: `void(std::error_code, std::vector<checkpoint_header>)`
@@ -105,7 +107,7 @@ public:
     template <detail::token_for<std::vector<checkpoint>> Token = default_token>
     auto async_load_all(waymark::query wanted, Token&& token = Token{})
     {
-        return read(std::forward<Token>(token),
+        return read(store_operation::load, std::forward<Token>(token),
                     [wanted = std::move(wanted)](store& from) { return from.load_all(wanted); });
     }
 
@@ -115,7 +117,7 @@ public:
     template <detail::token_for<std::uint64_t> Token = default_token>
     auto async_count(waymark::query wanted, Token&& token = Token{})
     {
-        return read(std::forward<Token>(token),
+        return read(store_operation::list, std::forward<Token>(token),
                     [wanted = std::move(wanted)](store& from) { return from.count(wanted); });
     }
     //! Counts all of them. Handler signature: `void(std::error_code, std::uint64_t)`
@@ -131,9 +133,10 @@ public:
     template <detail::token_for<history> Token = default_token>
     auto async_history(Token&& token = Token{})
     {
-        return read(std::forward<Token>(token), [agent = agent_id_, scope = scope_](store& from) {
-            return detail::read_history(from, agent, scope);
-        });
+        return read(store_operation::list, std::forward<Token>(token),
+                    [agent = agent_id_, scope = scope_](store& from) {
+                        return detail::read_history(from, agent, scope);
+                    });
     }
 
     //! What is different between two checkpoints, from `before` to `after`.
@@ -144,7 +147,7 @@ public:
     template <detail::token_for<checkpoint_diff> Token = default_token>
     auto async_diff(std::string before, std::string after, Token&& token = Token{})
     {
-        return read(std::forward<Token>(token),
+        return read(store_operation::load, std::forward<Token>(token),
                     [agent = agent_id_, scope = scope_, before = std::move(before), after = std::move(after)](
                         store& from) { return detail::diff(from, agent, scope, before, after); });
     }
@@ -155,9 +158,10 @@ public:
     template <detail::token_for<summary> Token = default_token>
     auto async_summary(Token&& token = Token{})
     {
-        return read(std::forward<Token>(token), [agent = agent_id_, scope = scope_](store& from) {
-            return detail::summarize(from, agent, scope);
-        });
+        return read(store_operation::list, std::forward<Token>(token),
+                    [agent = agent_id_, scope = scope_](store& from) {
+                        return detail::summarize(from, agent, scope);
+                    });
     }
 
     //! Loads the records of steps, by key.
@@ -166,18 +170,22 @@ public:
     template <detail::token_for<std::vector<step>> Token = default_token>
     auto async_load_steps(Token&& token = Token{})
     {
-        return read(std::forward<Token>(token), [agent = agent_id_, scope = scope_](store& from) {
-            return from.load_steps(step_query(agent).scope(scope));
-        });
+        return read(store_operation::list, std::forward<Token>(token),
+                    [agent = agent_id_, scope = scope_](store& from) {
+                        return from.load_steps(step_query(agent).scope(scope));
+                    });
     }
 
     //! The agent as one JSON document: checkpoints of all scopes, pins and steps.
     //! @par Handler signature
     //! `void(std::error_code, std::string)`
+    //! @par Errors
+    //! `errc::not_found` if there is nothing of the agent
     template <detail::token_for<std::string> Token = default_token>
     auto async_export(Token&& token = Token{})
     {
-        return start_upkeep(detail::request::schedule::survey, std::forward<Token>(token),
+        return start_upkeep(detail::request::schedule::survey, store_operation::export_lines,
+                            std::forward<Token>(token),
                             [agent = agent_id_](store& from, const upkeep_control& control) {
                                 return export_json(from, export_options().of_agent(agent).stop_with(control));
                             });
@@ -185,27 +193,27 @@ public:
 
 protected:
     template <class Function, class Token>
-    auto start(detail::request::schedule when, Token&& token, Function function,
+    auto start(detail::request::schedule when, store_operation what, Token&& token, Function function,
                std::string other_agent_id = {})
     {
         return detail::start_request<detail::function_request<Function>>(
-            scheduler_, executor_, std::forward<Token>(token), when, agent_id_, std::move(function),
+            scheduler_, executor_, std::forward<Token>(token), when, what, agent_id_, std::move(function),
             std::move(other_agent_id));
     }
 
     template <class Function, class Token>
-    auto start_upkeep(detail::request::schedule when, Token&& token, Function function)
+    auto start_upkeep(detail::request::schedule when, store_operation what, Token&& token, Function function)
     {
         return detail::start_request<detail::upkeep_request<Function>>(
-            scheduler_, executor_, std::forward<Token>(token), when, agent_id_, upkeep_control(),
+            scheduler_, executor_, std::forward<Token>(token), when, what, agent_id_, upkeep_control(),
             std::move(function));
     }
 
 private:
     template <class Function, class Token>
-    auto read(Token&& token, Function function)
+    auto read(store_operation what, Token&& token, Function function)
     {
-        return start(detail::request::schedule::read, std::forward<Token>(token), std::move(function));
+        return start(detail::request::schedule::read, what, std::forward<Token>(token), std::move(function));
     }
 
     executor_type executor_;

@@ -3,6 +3,7 @@
 
 #include <waymark/detail/table_store.hpp>
 #include <waymark/durability.hpp>
+#include <waymark/store_observer.hpp>
 
 #include <chrono>
 #include <filesystem>
@@ -26,18 +27,24 @@ public:
     //! Default: off.
     sqlite_options& with_secure_erase(bool erase = true) noexcept { secure_erase_ = erase; return *this; }
     sqlite_options& with_limits(waymark::limits bounds) noexcept { limits_ = bounds; return *this; }
+    //! Told of waits for other processes, and when the store is out of use. Give it to the
+    //! async_store, too. Default: none.
+    sqlite_options& with_observer(std::shared_ptr<store_observer> observer) noexcept
+    { observer_ = std::move(observer); return *this; }
     // clang-format on
 
     waymark::durability durability() const noexcept { return durability_; }
     std::chrono::milliseconds busy_timeout() const noexcept { return busy_timeout_; }
     bool secure_erase() const noexcept { return secure_erase_; }
     const waymark::limits& limits() const noexcept { return limits_; }
+    const std::shared_ptr<store_observer>& observer() const noexcept { return observer_; }
 
 private:
     waymark::durability durability_ = waymark::durability::full;
     std::chrono::milliseconds busy_timeout_ = std::chrono::seconds(10);
     bool secure_erase_ = false;
     waymark::limits limits_;
+    std::shared_ptr<store_observer> observer_;
 };
 
 //! A store in one SQLite file, which several processes may use at once.
@@ -54,7 +61,9 @@ public:
     //! Opens the file; makes it, and missing folders, if it is not there (for the owner alone). Links in the
     //! path are followed once, as the system does it; one that leads nowhere stands for the file it names.
     //! @throws waymark::error `unsupported_format` (written by a newer version; left untouched),
-    //! `invalid_argument` (not a Waymark database, which is left untouched, or not the path of a file),
+    //! `invalid_argument` (not a Waymark database, which is left untouched, or not the path of a file, such
+    //! as
+    //! ":memory:"),
     //! `corrupt`, `busy`, `io`.
     explicit sqlite_store(const std::filesystem::path& path, const sqlite_options& options = {});
     ~sqlite_store() override;

@@ -126,8 +126,8 @@ private:
 //!
 //! Others can change the store meanwhile: what is there all the time is exported, and of what is replaced,
 //! the newest.
-//! @throws waymark::error that of the store, `io` if the stream fails, or `busy` if an agent changes faster
-//! than it can be exported.
+//! @throws waymark::error that of the store, `not_found` if there is nothing of the agent that the options
+//! name, `io` if the stream fails, or `busy` if an agent changes faster than it can be exported.
 transfer_result export_lines(store& from, std::ostream& to, const export_options& options = {});
 
 //! Writes JSON Lines to a file that only its owner can read. It is written under another name, synced and

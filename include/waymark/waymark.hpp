@@ -1,6 +1,7 @@
 //! All of Waymark.
 #pragma once
 
+#include <waymark/async_open.hpp>
 #include <waymark/async_options.hpp>
 #include <waymark/async_store.hpp>
 #include <waymark/async_transfer.hpp>
@@ -27,6 +28,7 @@
 #include <waymark/sqlite_store.hpp>
 #include <waymark/step.hpp>
 #include <waymark/store.hpp>
+#include <waymark/store_observer.hpp>
 #include <waymark/strategy.hpp>
 #include <waymark/summary.hpp>
 #include <waymark/transfer.hpp>

@@ -277,7 +277,7 @@ void batched_request::run(const request_target& in, std::span<const std::shared_
 }
 
 batched_save::batched_save(save_request wanted)
-    : result_request(wanted.checkpoint().agent_id()), wanted_(std::move(wanted))
+    : result_request(store_operation::save, wanted.checkpoint().agent_id()), wanted_(std::move(wanted))
 {
 }
 
@@ -306,7 +306,8 @@ void batched_save::take_from(shared_commit& batch, const request_target& in) noe
 }
 
 batched_steps::batched_steps(std::vector<step_request> wanted)
-    : result_request(wanted.empty() ? std::string() : wanted.front().step().agent_id()),
+    : result_request(store_operation::step,
+                     wanted.empty() ? std::string() : wanted.front().step().agent_id()),
       wanted_(std::move(wanted))
 {
 }

@@ -10,7 +10,7 @@ namespace waymark::detail {
 class request_queue::second_agent final : public request {
 public:
     explicit second_agent(request& whole)
-        : request(schedule::background, whole.other_agent_id()), stands_for(whole)
+        : request(schedule::background, whole.what(), whole.other_agent_id()), stands_for(whole)
     {
     }
     void run(const request_target& /*in*/,

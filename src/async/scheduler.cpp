@@ -1,3 +1,4 @@
+#include "../store/thread_name.hpp"
 #include "../values/storage_memory.hpp"
 #include "request_queue.hpp"
 
@@ -36,12 +37,6 @@ public:
     explicit queue_mark(std::uint64_t store) noexcept : stored_prefix({store, 0}) {}
 };
 
-void end_all(request_list& ended) noexcept
-{
-    while (!ended.empty())
-        request::end(ended.pop_front());
-}
-
 std::size_t at_least_one(std::size_t number, const char* name)
 {
     if (number == 0)
@@ -54,7 +49,8 @@ std::size_t at_least_one(std::size_t number, const char* name)
 
 class scheduler::impl : public std::enable_shared_from_this<impl> {
 public:
-    impl(std::shared_ptr<store> chosen, const scheduler_limits& limits, std::error_code code_of_aborted);
+    impl(std::shared_ptr<store> chosen, const scheduler_limits& limits, std::error_code code_of_aborted,
+         std::shared_ptr<store_observer> observed_by);
     ~impl() { stored_prefix::release(mark_); }
     impl(const impl&) = delete;
     impl& operator=(const impl&) = delete;
@@ -126,8 +122,11 @@ private:
     void wake_without_fail(lock& held) noexcept;
     bool is_woken(lock& held, request& queued, request_list& flushed) noexcept;
     void abort(request_list unended) const noexcept;
+    void end(std::shared_ptr<request> ended) const noexcept;
+    void end_all(request_list& ended) const noexcept;
 
-    const waymark::limits limits_; // the backend's, as is the identity
+    const std::shared_ptr<store_observer> observer_; // null: nobody observes
+    const waymark::limits limits_;                   // the backend's, as is the identity
     const std::uint64_t identity_;
     const std::size_t batch_operations_;
     const stored_prefix* const mark_; // owns one reference
@@ -173,6 +172,8 @@ void scheduler::impl::strand::set_posted(bool posted)
 void scheduler::impl::strand::run() noexcept
 {
     const auto owner = self_; // it may be all that is left of the scheduler
+    if (thread_local bool is_named = false; owner->pool->is_private() && !std::exchange(is_named, true))
+        name_this_thread("waymark-work");
     lock held(owner->mutex_);
     ++owner->using_pool_;
     --owner->posted_[static_cast<std::size_t>(kind_)];
@@ -256,10 +257,12 @@ void scheduler::impl::strand::carry_out(lock& held) noexcept
     owner_.queue_.release(batch_, flushed);
     owner_.wake_without_fail(held);
     held.unlock();
+    if (owner_.observer_ && kind_ == kind::lane)
+        owner_.observer_->batch_ended(batch_.size(), took_);
     for (auto& each : batch_)
-        request::end(std::move(each));
+        owner_.end(std::move(each));
     batch_.clear();
-    end_all(flushed);
+    owner_.end_all(flushed);
     held.lock();
 }
 
@@ -338,9 +341,10 @@ void scheduler::impl::wake_without_fail(lock& held) noexcept
 // Requests
 
 scheduler::impl::impl(std::shared_ptr<store> chosen, const scheduler_limits& limits,
-                      std::error_code code_of_aborted)
+                      std::error_code code_of_aborted, std::shared_ptr<store_observer> observed_by)
     : backend(std::move(chosen)),
       aborted(code_of_aborted),
+      observer_(std::move(observed_by)),
       limits_(backend->accepted_limits()),
       identity_(backend->identity()),
       batch_operations_(limits.batch_operations),
@@ -370,6 +374,8 @@ void scheduler::impl::submit(const std::shared_ptr<request>& submitted) noexcept
         lock held(mutex_);
         const auto full = queue_.figures_for(*submitted);
         submitted->started(full.queued_operations);
+        if (observer_ && !submitted->is_read())
+            observer_->write_started(full.queued_operations);
         if (closing_)
             submitted->fail(errc::closed, "the async_store was destroyed before the operation could begin");
         else {
@@ -382,7 +388,7 @@ void scheduler::impl::submit(const std::shared_ptr<request>& submitted) noexcept
     } catch (...) {
         submitted->refuse_with_current_exception(); // nothing was queued
     }
-    request::end(submitted);
+    end(submitted);
     end_all(flushed);
 }
 
@@ -441,8 +447,29 @@ void scheduler::impl::abort(request_list unended) const noexcept
     while (!unended.empty()) {
         auto each = unended.pop_front();
         each->abort(aborted);
-        request::end(std::move(each));
+        end(std::move(each));
     }
+}
+
+//! Everything that was submitted ends here.
+void scheduler::impl::end(std::shared_ptr<request> ended) const noexcept
+{
+    if (observer_ == nullptr)
+        return request::end(std::move(ended));
+    if (ended->code() == aborted) {
+        observer_->aborted(ended->what());
+    } else {
+        observer_->wrote(ended->bytes_written());
+        observer_->ended(ended->what(), ended->agent_id(), clock::now() - ended->start(), ended->code(),
+                         ended->details());
+    }
+    request::end(std::move(ended));
+}
+
+void scheduler::impl::end_all(request_list& ended) const noexcept
+{
+    while (!ended.empty())
+        end(ended.pop_front());
 }
 
 void scheduler::impl::close() noexcept
@@ -469,7 +496,8 @@ void scheduler::impl::close() noexcept
 
 // The interface
 
-scheduler::scheduler(std::shared_ptr<store> backend, const scheduler_limits& limits, std::error_code aborted)
+scheduler::scheduler(std::shared_ptr<store> backend, const scheduler_limits& limits, std::error_code aborted,
+                     std::shared_ptr<store_observer> observer)
 {
     if (backend == nullptr)
         throw error(errc::invalid_argument, "an async_store needs a store; the pointer is null");
@@ -478,7 +506,7 @@ scheduler::scheduler(std::shared_ptr<store> backend, const scheduler_limits& lim
     at_least_one(limits.concurrent_reads, "concurrent_reads");
     auto bounded = limits;
     bounded.batch_operations = std::min(limits.batch_operations, most_in_a_batch);
-    impl_ = std::make_shared<impl>(std::move(backend), bounded, aborted);
+    impl_ = std::make_shared<impl>(std::move(backend), bounded, aborted, std::move(observer));
 }
 
 scheduler::~scheduler()
@@ -543,8 +571,9 @@ void sweeper::sweep(const std::string& agent_id) const noexcept
         return;
     try {
         auto sweep = [agent_id](store& in, const upkeep_control& control) { in.sweep(agent_id, control); };
-        alive->submit(std::make_shared<upkeep_request<decltype(sweep)>>(
-            request::schedule::background, std::string(), upkeep_control(), std::move(sweep)));
+        alive->submit(std::make_shared<upkeep_request<decltype(sweep)>>(request::schedule::background,
+                                                                        store_operation::sweep, std::string(),
+                                                                        upkeep_control(), std::move(sweep)));
     } catch (const std::bad_alloc&) { // NOLINT(bugprone-empty-catch): see above
     }
 }

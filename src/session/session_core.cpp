@@ -15,7 +15,10 @@ namespace waymark::detail {
 class session_core::look_request final : public request {
 public:
     look_request(session_core& owner, look_function function, schedule when)
-        : request(when, owner.agent_id()), owner_(owner), function_(function)
+        : request(when, when == schedule::read ? store_operation::load : store_operation::step,
+                  owner.agent_id()),
+          owner_(owner),
+          function_(function)
     {
     }
     void run(const request_target& in, std::span<const std::shared_ptr<request>> /*batch*/) noexcept override

@@ -319,7 +319,10 @@ retention own_retention(retention policies, const std::string& scope)
 //! Automatic retention. It is in nobody's order: no save waits for it.
 class session_core::prune_request final : public request {
 public:
-    explicit prune_request(session_core& owner) : request(schedule::background, {}), owner_(owner) {}
+    explicit prune_request(session_core& owner)
+        : request(schedule::background, store_operation::prune, {}), owner_(owner)
+    {
+    }
     void run(const request_target& in, std::span<const std::shared_ptr<request>> /*batch*/) noexcept override
     {
         try {

@@ -24,6 +24,9 @@ public:
 
     transfer_result run(store& from, const export_options& options)
     {
+        if (options.agent())
+            require_content(from, *options.agent());
+        begin();
         if (options.agent()) {
             export_agent(from, *options.agent(), options);
         } else {
@@ -44,11 +47,20 @@ public:
     }
 
 protected:
+    virtual void begin() = 0;
     virtual void write(const checkpoint& value, bool pinned) = 0;
     virtual void write(const step& value) = 0;
     transfer_result done() const noexcept { return {checkpoints_, steps_, 0}; }
 
 private:
+    //! A mistyped id is not an agent without content.
+    static void require_content(store& from, const std::string& agent_id)
+    {
+        if (from.list(query(agent_id).limit(1)).empty() && from.load_steps(step_query(agent_id)).empty())
+            throw error(errc::not_found, "there is nothing of agent " + detail::quoted(agent_id) +
+                                             " to export; list_agents() says which agents there are");
+    }
+
     void export_agent(store& from, const std::string& agent_id, const export_options& options)
     {
         constexpr std::size_t headers_at_a_time = 256;
@@ -145,7 +157,7 @@ private:
 
 class lines_exporter final : public exporter {
 public:
-    explicit lines_exporter(std::ostream& to) : to_(to) { put(line_writer::first_line()); }
+    explicit lines_exporter(std::ostream& to) : to_(to) {}
 
     void finish(const transfer_result& all)
     {
@@ -155,6 +167,7 @@ public:
     }
 
 private:
+    void begin() override { put(line_writer::first_line()); }
     void write(const checkpoint& value, bool pinned) override { put(lines_.line_of(value, pinned)); }
     void write(const step& value) override { put(line_writer::line_of(value)); }
 
@@ -179,6 +192,7 @@ public:
     std::string take_text() && { return std::move(document_).take_text(); }
 
 private:
+    void begin() override {}
     void write(const checkpoint& value, bool pinned) override { document_.add(value, pinned); }
     void write(const step& value) override { document_.add(value); }
 

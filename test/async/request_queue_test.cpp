@@ -11,7 +11,7 @@ namespace {
 class plain_request final : public detail::request {
 public:
     plain_request(schedule when, std::string agent, std::size_t size, std::string other = {})
-        : request(when, std::move(agent), std::move(other)), size_(size)
+        : request(when, store_operation::save, std::move(agent), std::move(other)), size_(size)
     {
         measure({}, 0);
     }

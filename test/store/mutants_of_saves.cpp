@@ -90,6 +90,21 @@ auto accepting(Result (store::*call)(Arguments...))
     };
 }
 
+//! The same for a call that takes a control as well.
+template <class Call>
+auto accepting_upkeep(Call call)
+{
+    return [call](store& inner, const auto&... arguments) -> decltype(call(inner, arguments...)) {
+        try {
+            return call(inner, arguments...);
+        } catch (const error& failure) {
+            if (failure.code() != errc::invalid_argument)
+                throw;
+            return {};
+        }
+    };
+}
+
 std::vector<mutant> conditions()
 {
     return {
@@ -558,10 +573,19 @@ std::vector<mutant> inputs()
         {"counts by any id", {bad_ids}, {.count = accepting(&store::count)}},
         {"lists agents after any id", {bad_ids}, {.list_agents = accepting(&store::list_agents)}},
         {"erases by any id", {bad_ids}, {.erase = accepting(&store::erase)}},
-        {"erases scopes by any id", {bad_ids}, {.erase_scope = accepting(&store::erase_scope)}},
+        {"erases scopes by any id",
+         {bad_ids},
+         {.erase_scope = accepting_upkeep(
+              [](store& inner, text agent, text scope) { return inner.erase_scope(agent, scope); })}},
         {"erases agents by any id", {bad_ids}, {.erase_agent = accepting(&store::erase_agent)}},
-        {"copies by any id", {bad_ids}, {.copy_agent = accepting(&store::copy_agent)}},
-        {"prunes by any id", {bad_ids}, {.prune = accepting(&store::prune)}},
+        {"copies by any id", {bad_ids}, {.copy_agent = accepting_upkeep([](store& inner, text from, text to) {
+                                             return inner.copy_agent(from, to);
+                                         })}},
+        {"prunes by any id",
+         {bad_ids},
+         {.prune = accepting_upkeep([](store& inner, text agent, const retention& policies, dry_run dry) {
+              return inner.prune(agent, policies, dry);
+          })}},
         {"pins by any id", {bad_ids}, {.pin = accepting(&store::pin)}},
         {"erases steps by any id", {bad_ids}, {.erase_step = accepting(&store::erase_step)}},
         {"has statistics of any id", {bad_ids}, {.stats_of = accepting<store_stats, text>(&store::stats)}},

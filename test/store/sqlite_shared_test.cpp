@@ -162,7 +162,7 @@ TEST_CASE("a sweep that was planned before a restore removes nothing that is nee
                 store.save(saved.back());
             }
         });
-    tables::sweep(database, "agent");
+    tables::sweep(database, "agent", {});
     for (const auto& each : saved)
         CHECK(store.load("agent", "", each.id()) == each);
     CHECK(store.verify().ok());
@@ -209,7 +209,7 @@ TEST_CASE("retention skips what was saved again after it had chosen")
         const auto work = database.begin_write({});
         const auto removed = tables::remove_pruned(*work, "agent", plan, plan.chosen);
         work->commit();
-        return removed.size();
+        return removed.removed.size();
     };
 
     SECTION("a checkpoint")

@@ -3,6 +3,7 @@
 
 #include <waymark/save_receipt.hpp>
 #include <waymark/store.hpp>
+#include <waymark/store_observer.hpp>
 
 #include <atomic>
 #include <chrono>
@@ -84,6 +85,7 @@ public:
     virtual ~request() = default;
 
     schedule scheduled() const noexcept { return schedule_; }
+    store_operation what() const noexcept { return what_; }
     bool is_read() const noexcept { return schedule_ == schedule::read || schedule_ == schedule::survey; }
     //! The agent whose order it takes part in; empty: none.
     const std::string& agent_id() const noexcept { return agent_id_; }
@@ -103,6 +105,10 @@ public:
         start_ = std::chrono::steady_clock::now();
         queue_depth_ = queue_depth;
     }
+    std::chrono::steady_clock::time_point start() const noexcept { return start_; }
+    std::size_t queue_depth() const noexcept { return queue_depth_; }
+    //! What it has added to the store, as far as that is known.
+    virtual std::uint64_t bytes_written() const noexcept { return 0; }
     //! Whether it records a step. In a shared commit those come behind the saves.
     virtual bool is_step() const noexcept { return false; }
     //! Ends upkeep that is being carried out soon; others go on. On any thread.
@@ -143,8 +149,12 @@ public:
     static void drop(std::shared_ptr<request> unended) noexcept;
 
 protected:
-    request(schedule when, std::string agent_id, std::string other_agent_id = {}) noexcept
-        : schedule_(when), agent_id_(std::move(agent_id)), other_agent_id_(std::move(other_agent_id))
+    request(schedule when, store_operation what, std::string agent_id,
+            std::string other_agent_id = {}) noexcept
+        : schedule_(when),
+          what_(what),
+          agent_id_(std::move(agent_id)),
+          other_agent_id_(std::move(other_agent_id))
     {
         if (other_agent_id_ == agent_id_)
             other_agent_id_.clear();
@@ -155,8 +165,6 @@ protected:
         return 0;
     }
     virtual void drop_input() noexcept {}
-    std::chrono::steady_clock::time_point start() const noexcept { return start_; }
-    std::size_t queue_depth() const noexcept { return queue_depth_; }
 
 private:
     friend class request_list;
@@ -165,6 +173,7 @@ private:
     void fail_as(bool may_be_written) noexcept;
 
     const schedule schedule_;
+    const store_operation what_;
     std::string agent_id_;
     std::string other_agent_id_;
     std::size_t bytes_ = 0;
@@ -248,9 +257,9 @@ class function_request final : public result_request<std::invoke_result_t<Functi
 public:
     using base = result_request<std::invoke_result_t<Function&, store&>>;
 
-    function_request(request::schedule when, std::string agent_id, Function function,
+    function_request(request::schedule when, store_operation what, std::string agent_id, Function function,
                      std::string other_agent_id = {})
-        : base(when, std::move(agent_id), std::move(other_agent_id)), function_(std::move(function))
+        : base(when, what, std::move(agent_id), std::move(other_agent_id)), function_(std::move(function))
     {
     }
 
@@ -282,9 +291,9 @@ class upkeep_request final
 public:
     using base = result_request<std::invoke_result_t<Function&, store&, const upkeep_control&>>;
 
-    upkeep_request(request::schedule when, std::string agent_id, upkeep_control control, Function function,
-                   std::string other_agent_id = {})
-        : base(when, std::move(agent_id), std::move(other_agent_id)),
+    upkeep_request(request::schedule when, store_operation what, std::string agent_id, upkeep_control control,
+                   Function function, std::string other_agent_id = {})
+        : base(when, what, std::move(agent_id), std::move(other_agent_id)),
           control_(std::move(control.stop_with(stop_.get_token()))),
           function_(std::move(function))
     {
@@ -328,7 +337,10 @@ public:
     void run(const request_target& in, std::span<const std::shared_ptr<request>> batch) noexcept final;
 
 protected:
-    explicit batched_request(std::string agent_id) : request(schedule::batched, std::move(agent_id)) {}
+    batched_request(store_operation what, std::string agent_id)
+        : request(schedule::batched, what, std::move(agent_id))
+    {
+    }
 
     virtual std::size_t saves() const noexcept { return 0; }
     virtual std::size_t steps() const noexcept { return 0; }
@@ -342,10 +354,13 @@ protected:
 class batched_save : public result_request<save_receipt, batched_request> {
 public:
     explicit batched_save(save_request wanted);
+    std::uint64_t bytes_written() const noexcept override { return result_.bytes_written(); }
 
 protected:
     //! What it wants is to be set before it is submitted.
-    explicit batched_save(std::string agent_id) : result_request(std::move(agent_id)) {}
+    explicit batched_save(std::string agent_id) : result_request(store_operation::save, std::move(agent_id))
+    {
+    }
 
     std::size_t unstored_bytes(const limits& accepted, std::uint64_t store_identity) const override;
     void drop_input() noexcept override { wanted_.reset(); }
@@ -363,7 +378,9 @@ public:
     bool is_step() const noexcept override { return true; }
 
 protected:
-    explicit batched_steps(std::string agent_id) : result_request(std::move(agent_id)) {}
+    explicit batched_steps(std::string agent_id) : result_request(store_operation::step, std::move(agent_id))
+    {
+    }
 
     std::size_t unstored_bytes(const limits& accepted, std::uint64_t store_identity) const override;
     void drop_input() noexcept override { wanted_.clear(); }
@@ -377,7 +394,7 @@ protected:
 //! Ends when all writes that were queued before it have.
 class flush_request final : public result_request<void> {
 public:
-    flush_request() : result_request(schedule::flush, {}) {}
+    flush_request() : result_request(schedule::flush, store_operation::flush, {}) {}
     void run(const request_target& /*in*/,
              std::span<const std::shared_ptr<request>> /*batch*/) noexcept override
     {

@@ -36,8 +36,10 @@ enum class departure : bool {
 class scheduler {
 public:
     //! `aborted` is what requests end with that are cancelled. Asio has an error category of its own for it.
+    //! `observer` may be null.
     //! @throws waymark::error `invalid_argument` without a backend, or with a limit of 0 that must not be.
-    scheduler(std::shared_ptr<store> backend, const scheduler_limits& limits, std::error_code aborted);
+    scheduler(std::shared_ptr<store> backend, const scheduler_limits& limits, std::error_code aborted,
+              std::shared_ptr<store_observer> observer = nullptr);
     scheduler(const scheduler&) = delete;
     scheduler& operator=(const scheduler&) = delete;
     ~scheduler();

@@ -233,8 +233,9 @@ class session_function final : public result_request<typename result_of_function
 public:
     using base = result_request<typename result_of_function<Function>::type>;
 
-    session_function(request::schedule when, std::string agent_id, Function function, Then then)
-        : base(when, std::move(agent_id)), function_(std::move(function)), then_(std::move(then))
+    session_function(request::schedule when, store_operation what, std::string agent_id, Function function,
+                     Then then)
+        : base(when, what, std::move(agent_id)), function_(std::move(function)), then_(std::move(then))
     {
         if (when == request::schedule::background)
             stop_ = std::stop_source();
@@ -341,7 +342,10 @@ public:
 //! Ends when everything that the session was asked for before it has ended. The store does not see it.
 class session_flush final : public result_request<void>, public session_request {
 public:
-    explicit session_flush(std::string agent_id) : result_request(schedule::read, std::move(agent_id)) {}
+    explicit session_flush(std::string agent_id)
+        : result_request(schedule::read, store_operation::flush, std::move(agent_id))
+    {
+    }
     void begin(session_core& in) override { in.end_current(); }
     void carried_out(session_core& in) noexcept override { in.end_current(); }
     void run(const request_target& /*in*/,

@@ -251,7 +251,7 @@ private:
             auto token = with_diagnostics(details, asio::redirect_error(asio::use_awaitable, code));
             written = co_await start_request<function_request<store_write>>(
                 session_->store_scheduler(), executor_, token, request::schedule::ordered,
-                session_->agent_id(), wanted);
+                store_operation::step, session_->agent_id(), wanted);
         };
         co_await until_through(write, code);
         co_return written;

@@ -13,7 +13,10 @@ std::unique_ptr<connection> connection_pool::take()
         }
     }
     try {
-        return std::make_unique<connection>(settings_);
+        auto opened = std::make_unique<connection>(settings_);
+        if (observer_)
+            observer_->connected();
+        return opened;
     } catch (const database_error&) {
         drop_idle();
         throw;
@@ -49,6 +52,9 @@ borrowed_connection::~borrowed_connection()
         pool_->give_back(std::move(taken_));
     } else {
         taken_.reset(); // it may hold locks
+        if (pool_->observer_)
+            pool_->observer_->lost_connection(
+                "a connection to the server was lost, or is of no use any more");
         pool_->drop_idle();
     }
 }

@@ -3,6 +3,8 @@
 
 #include "connection.hpp"
 
+#include <waymark/store_observer.hpp>
+
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -12,9 +14,10 @@ namespace waymark::postgres {
 //! Gives out a connection, an idle one if there is any, and takes it back.
 class connection_pool {
 public:
-    //! `most_idle`: further ones are closed.
-    connection_pool(connection_settings settings, std::size_t most_idle)
-        : settings_(std::move(settings)), most_idle_(most_idle)
+    //! `most_idle`: further ones are closed. `observer` may be null.
+    connection_pool(connection_settings settings, std::size_t most_idle,
+                    std::shared_ptr<store_observer> observer)
+        : settings_(std::move(settings)), most_idle_(most_idle), observer_(std::move(observer))
     {
         idle_.reserve(most_idle); // so that giving one back cannot fail
     }
@@ -31,6 +34,7 @@ private:
 
     const connection_settings settings_;
     const std::size_t most_idle_;
+    const std::shared_ptr<store_observer> observer_;
     std::mutex mutex_;
     std::vector<std::unique_ptr<connection>> idle_; // guarded by mutex_
 };

@@ -69,16 +69,6 @@ pg_conn* connection_settings::connect() const
     return opened;
 }
 
-bool connection_settings::are_refused() const
-{
-    // Of several hosts, another one may be about to take over.
-    for (const auto& [name, value] : words_)
-        if ((name == "host" || name == "hostaddr") && value.find(',') != std::string::npos)
-            return false;
-    const word_lists words(*this);
-    return PQpingParams(words.names.data(), words.values.data(), 0) == PQPING_OK;
-}
-
 std::string connection_settings::without_secrets(std::string message) const
 {
     for (const auto& secret : secrets_)

@@ -26,8 +26,6 @@ public:
     //! How long a server may take for the next answer.
     std::chrono::milliseconds answer_timeout() const noexcept { return answer_timeout_; }
     bool names_statements() const noexcept { return names_statements_; }
-    //! Whether a server is there that takes connections, though it may have refused ours: waiting is no use.
-    bool are_refused() const;
 
     //! A message without the passwords that are in the settings.
     std::string without_secrets(std::string message) const;

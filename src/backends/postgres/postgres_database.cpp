@@ -16,10 +16,11 @@ constexpr std::size_t idle_for_loads = 12;
 //! How long to wait before the next attempt, and whether there is one.
 class attempts final : public tables::retries {
 public:
-    explicit attempts(std::chrono::milliseconds all) : end_(begin_ + all) {}
-
-    //! There is little hope.
-    void shorten() { end_ = std::min(end_, begin_ + std::chrono::seconds(2)); }
+    //! `observer` may be null.
+    attempts(std::chrono::milliseconds all, store_observer* observer)
+        : end_(clock::now() + all), observer_(observer)
+    {
+    }
 
     void wait_after(const error& failure) override
     {
@@ -34,8 +35,10 @@ private:
     void wait_or_throw(const database_error& failure)
     {
         ++count_;
-        if (failure.is_of_old_connection() && count_ == 1)
-            return; // a connection that was idle when the server went; a new one may do
+        if (failure.is_of_old_connection() && count_ == 1) { // it was idle when the server went
+            tell(failure, {});
+            return;
+        }
         // Each waits for another time, so that those that failed together do not come back together.
         std::minstd_rand random{std::random_device()()};
         std::uniform_int_distribution<std::int64_t> jitter(delay_.count() / 2, delay_.count());
@@ -48,15 +51,22 @@ private:
                                      " times)",
                                  failure.sqlstate(), failure.is_connection_lost());
         }
+        tell(failure, wait);
         std::this_thread::sleep_for(wait);
         delay_ = std::min(delay_ * 2, longest_delay);
+    }
+
+    void tell(const database_error& failure, std::chrono::milliseconds wait) const noexcept
+    {
+        if (observer_ != nullptr)
+            observer_->retries_after(failure.details().message(), wait);
     }
 
     using clock = std::chrono::steady_clock;
     static constexpr std::chrono::milliseconds longest_delay{1'000};
 
-    clock::time_point begin_ = clock::now();
     clock::time_point end_;
+    store_observer* observer_;
     std::chrono::milliseconds delay_{10};
     int count_ = 0;
 };
@@ -67,28 +77,22 @@ postgres_database::postgres_database(const std::string& conninfo, const postgres
     : options_(options),
       connections_(connection_settings(conninfo, options.schema(), options.connect_timeout(),
                                        options.statement_timeout(), options.prepares_statements()),
-                   options.write_lanes() + idle_for_loads)
+                   options.write_lanes() + idle_for_loads, options.observer())
 {
-    attempts left(options_.retry_for());
-    const auto connect = [&] {
-        try {
-            return borrowed_connection(connections_);
-        } catch (const database_error&) {
-            // A wrong password does not get better; once it was right, the server is waited for.
-            if (connections_.settings().are_refused())
-                left.shorten();
-            throw;
-        }
-    };
-    partitions_ = repeat(left, [&] {
-        const auto db = connect();
+    // Whoever has mistyped a host or a password wants to know it now. Once it was there, the server is
+    // waited for.
+    {
+        const borrowed_connection first(connections_);
+    }
+    partitions_ = repeat(*this, [&] {
+        const borrowed_connection db(connections_);
         return prepare_schema(*db, options_);
     });
 }
 
 std::unique_ptr<tables::retries> postgres_database::make_retries()
 {
-    return std::make_unique<attempts>(options_.retry_for());
+    return std::make_unique<attempts>(options_.retry_for(), options_.observer().get());
 }
 
 //! A generic plan is made once for all agents, and locks every partition; a custom one is made for each

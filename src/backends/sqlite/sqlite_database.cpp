@@ -1,5 +1,6 @@
 #include "sqlite_database.hpp"
 
+#include "../../store/thread_name.hpp"
 #include "../../values/text.hpp"
 #include "schema.hpp"
 #include "sqlite_tables.hpp"
@@ -24,6 +25,10 @@ std::string resolve(const fs::path& path)
 {
     if (path.native().empty() || path.native().find('\0') != std::string::npos)
         throw error(errc::invalid_argument, "the path of a database must not be empty or contain a NUL");
+    if (path.native() == ":memory:")
+        throw error(errc::invalid_argument,
+                    "':memory:' is no path here; sqlite_store::in_memory() makes a store in memory, and "
+                    "'./:memory:' is a file of that name");
     if (!path.has_filename())
         throw error(errc::invalid_argument, detail::quoted(path.native()) +
                                                 " ends with a slash, as a folder does; name a file in it");
@@ -174,17 +179,21 @@ void sqlite_database::poison_as_moved() noexcept
             "again";
     } catch (...) { // NOLINT(bugprone-empty-catch): out of memory; the flag is what counts
     }
+    if (options_.observer())
+        options_.observer()->log(log_level::error, failure_);
 }
 
 void sqlite_database::poison(const std::string& why) noexcept
 {
     const std::lock_guard lock(failure_mutex_);
-    if (!poisoned_.exchange(true)) {
-        try {
-            failure_ = why + "; what was not written is known after it is opened again";
-        } catch (...) { // NOLINT(bugprone-empty-catch): out of memory; the flag is what counts
-        }
+    if (poisoned_.exchange(true))
+        return;
+    try {
+        failure_ = why + "; what was not written is known after it is opened again";
+    } catch (...) { // NOLINT(bugprone-empty-catch): out of memory; the flag is what counts
     }
+    if (options_.observer())
+        options_.observer()->log(log_level::error, failure_);
 }
 
 //! On a connection of its own; in memory, on the only one, and alone.
@@ -224,7 +233,7 @@ public:
           alone_(owner.writer_mutex_)
     {
         owner_.require_sound();
-        work_.emplace(db(), "BEGIN IMMEDIATE");
+        begin();
         owner_.require_its_files(); // now: they may have been replaced while this waited for others
         const auto version = db().number("PRAGMA data_version");
         if (std::exchange(owner_.seen_version_, version) != version)
@@ -242,6 +251,21 @@ public:
     }
 
 private:
+    //! Waits for other processes, which nobody but SQLite sees: without them it takes microseconds.
+    void begin()
+    {
+        if (owner_.options_.observer() == nullptr) {
+            work_.emplace(db(), "BEGIN IMMEDIATE");
+            return;
+        }
+        constexpr auto shortest_wait = std::chrono::milliseconds(1);
+        const auto start = std::chrono::steady_clock::now();
+        work_.emplace(db(), "BEGIN IMMEDIATE");
+        const auto took = std::chrono::steady_clock::now() - start;
+        if (took >= shortest_wait)
+            owner_.options_.observer()->waited_for_others(took);
+    }
+
     sqlite_database& owner_;
     std::lock_guard<fair_mutex> alone_;
     std::optional<sql_transaction> work_;
@@ -320,6 +344,7 @@ void sqlite_database::give_back(std::unique_ptr<connection> reader)
 
 void sqlite_database::keep_log_short(const std::stop_token& stop)
 {
+    detail::name_this_thread("waymark-log");
     std::unique_lock lock(keeper_mutex_);
     while (keeper_wakes_.wait(lock, stop, [this] { return log_state_ != log_state::empty; })) {
         const auto seen = commits_;

@@ -142,7 +142,7 @@ public:
         for (const auto& header : list(query(std::string(agent))))
             if (header.pinned() && dry == dry_run::no)
                 pin(agent, header.scope(), header.id(), false);
-        return forwarding_store::prune(agent, policies, dry);
+        return forwarding_store::prune(agent, policies, dry, control);
     }
 };
 

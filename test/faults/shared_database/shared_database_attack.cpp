@@ -49,7 +49,7 @@ public:
     prune_result prune(std::string_view agent, const retention& policies, dry_run dry,
                        const upkeep_control& control) override
     {
-        auto plan = forwarding_store::prune(agent, policies, dry_run::yes);
+        auto plan = forwarding_store::prune(agent, policies, dry_run::yes, control);
         if (dry == dry_run::no)
             for (const auto& key : plan.removed())
                 erase(key.agent_id(), key.scope(), key.id());
