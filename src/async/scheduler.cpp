@@ -172,9 +172,12 @@ void scheduler::impl::strand::set_posted(bool posted)
 void scheduler::impl::strand::run() noexcept
 {
     const auto owner = self_; // it may be all that is left of the scheduler
-    if (thread_local bool is_named = false; owner->pool->is_private() && !std::exchange(is_named, true))
-        name_this_thread("waymark-work");
     lock held(owner->mutex_);
+    thread_local bool is_named = false;
+    if (!is_named && owner->pool != nullptr && owner->pool->is_private()) { // null: the store is closed
+        name_this_thread("waymark-work");
+        is_named = true;
+    }
     ++owner->using_pool_;
     --owner->posted_[static_cast<std::size_t>(kind_)];
     for (bool is_posted = false; !is_posted;) {

@@ -125,3 +125,29 @@ TEST_CASE("an event that the strategy declines costs nothing but its completion"
     CHECK(calls == 10);
     CHECK(spent <= 1); // what Asio queues the handler in; mostly it has that already
 }
+
+TEST_CASE("an observer takes no memory for what it counts")
+{
+    const auto allocations_of_saves = [](const async_options& options) {
+        asio::io_context io;
+        async_store store{io.get_executor(), std::make_shared<memory_store>(), options};
+        const auto saved = checkpoint("agent").with_id("c1");
+        std::size_t spent = 0;
+        for (int i = 0; i < 20; ++i) {
+            std::error_code code = errc::io;
+            const auto before = allocations.load();
+            store.async_save(saved, [&](std::error_code result, save_receipt) { code = result; });
+            io.run();
+            io.restart();
+            if (i >= 10) // what is made once is there
+                spent += allocations - before;
+            CHECK_FALSE(code);
+        }
+        return spent;
+    };
+    const auto observer = std::make_shared<store_observer>();
+    observer->on_log(log_level::info, [](const log_record&) { FAIL("nothing is told below its level"); });
+    CHECK(allocations_of_saves(async_options().with_observer(observer)) ==
+          allocations_of_saves(async_options()));
+    CHECK(observer->figures().of(store_operation::save).succeeded == 20);
+}
