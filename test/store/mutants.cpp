@@ -89,6 +89,10 @@ public:
     {
         return wrong_.put_steps ? wrong_.put_steps(inner(), batch) : inner().put_steps(batch);
     }
+    commit_outcomes commit(std::span<const save_request> saves, std::span<const step_request> steps) override
+    {
+        return wrong_.commit ? wrong_.commit(inner(), saves, steps) : forwarding_store::commit(saves, steps);
+    }
     std::vector<step> load_steps(const step_query& query) override
     {
         return wrong_.load_steps ? wrong_.load_steps(inner(), query) : inner().load_steps(query);
@@ -207,6 +211,8 @@ step_request with_step(const step_request& from, step other)
         made.replacing(*from.replaced());
     if (from.is_restored())
         made.restored();
+    if (from.expects_head())
+        made.expect_head(from.expected_head());
     return made;
 }
 

@@ -36,6 +36,8 @@ struct faults {
     std::function<prune_result(store&, text, const retention&, dry_run)> prune = {};
     std::function<bool(store&, text, text, text, bool)> pin = {};
     std::function<std::vector<step_outcome>(store&, std::span<const step_request>)> put_steps = {};
+    std::function<commit_outcomes(store&, std::span<const save_request>, std::span<const step_request>)>
+        commit = {};
     std::function<std::vector<step>(store&, const step_query&)> load_steps = {};
     std::function<bool(store&, text, text, text, const std::optional<std::string>&)> erase_step = {};
     std::function<void(store&, text)> await_outcome = {};

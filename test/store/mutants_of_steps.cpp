@@ -34,6 +34,8 @@ step_request relaxed(const step_request& from, bool create_only, bool replacing)
         to.replacing(*from.replaced());
     if (from.is_restored())
         to.restored();
+    if (from.expects_head())
+        to.expect_head(from.expected_head());
     return to;
 }
 
@@ -49,6 +51,9 @@ std::vector<mutant> records()
         {"takes a null result for none", {results}, recording_instead([](const step& from) {
              return from.done() && from.result()->is_null() ? pending(from) : from;
          })},
+        {"loses how steps failed",
+         {"a step remembers how it failed", the_model},
+         recording_instead([](const step& from) { return from.failure() ? pending(from) : from; })},
         {"loses the attempts of steps",
          {recorded, same_attempt, the_model},
          recording_instead([](const step& from) { return step(from).with_attempt(""); })},
@@ -187,7 +192,7 @@ std::vector<mutant> conditions_of_steps()
              put_one(inner, request);
          })},
         {"tells those who begin a step apart by the time",
-         {begun_once, the_model},
+         {begun_once},
          recording_each([](store& inner, const step_request& request) {
              const auto existing = find_step(inner, request.step());
              if (request.is_create_only() && existing && !existing->done() && !request.step().done() &&
@@ -195,6 +200,25 @@ std::vector<mutant> conditions_of_steps()
                  return;
              put_one(inner, request);
          })},
+        {"does not look at the head that a step expects",
+         {"a step can expect a head", the_model},
+         recording_each([](store& inner, const step_request& request) {
+             step_request careless(request.step(), request.is_create_only());
+             if (request.replaced())
+                 careless.replacing(*request.replaced());
+             if (request.is_restored())
+                 careless.restored();
+             put_one(inner, careless);
+         })},
+        {"records steps before the saves that they are committed with",
+         {"saves and steps can be committed together"},
+         {.commit =
+              [](store& inner, std::span<const save_request> saves, std::span<const step_request> steps) {
+                  commit_outcomes all;
+                  all.steps = inner.put_steps(steps);
+                  all.saves = inner.save(saves);
+                  return all;
+              }}},
         {"records steps on checkpoints that are not there",
          {begun_once, the_model},
          recording_each([](store& inner, const step_request& request) {

@@ -411,6 +411,7 @@ TEST_CASE("with secure erase nothing of an erased agent is left in the file")
         store.save(checkpoint("agent", chat).with_state({{"secret", std::string(5'000, 'x') + secret}}));
         store.save(numbered(1, "other"));
         store.erase_agent("agent");
+        store.sweep("agent");
     }
     CHECK(content_of(file).find(secret) == std::string::npos);
     CHECK(sqlite_store(file).load("other", "", "1"));

@@ -79,12 +79,15 @@ TEST_CASE("erasing a branch removes its messages and leaves what others share")
     REQUIRE(f.rows("objects") == 2);
 
     f.store.erase("agent", "", "branch");
+    f.store.sweep("agent");
     CHECK(f.rows("messages") == 2);
     CHECK(f.rows("objects") == 1);
     f.store.erase("agent", "", "trunk"); // the head still needs its messages
+    f.store.sweep("agent");
     CHECK(f.rows("messages") == 2);
     CHECK(f.store.load("agent", "", "head")->conversation() == trunk);
     f.store.erase_agent("agent");
+    f.store.sweep("agent");
     for (const auto* table : {"agents", "scopes", "checkpoints", "messages", "objects", "steps"})
         CHECK(f.rows(table) == 0);
     CHECK(f.store.verify().ok());
@@ -130,6 +133,7 @@ TEST_CASE("a conversation does not rely on messages that were swept")
 
     other.erase("agent", "", "b");
     other.erase("agent", "", "a");
+    other.sweep("agent");
     CHECK(f.rows("messages") == 0);
     chat.push(message::user("five"));
     f.store.save(named("c", chat)); // it remembers four messages that are gone
