@@ -57,6 +57,8 @@ bool request_queue::has_slot_for(const request& candidate, const side& where) co
 
 request_queue::admission request_queue::push(const std::shared_ptr<request>& arrived)
 {
+    if (arrived->scheduled() == request::schedule::flush)
+        return push_flush(arrived);
     auto& where = side_of(*arrived);
     const bool enters = where.waiting.empty() && has_slot_for(*arrived, where);
     if (!enters) {
@@ -64,10 +66,10 @@ request_queue::admission request_queue::push(const std::shared_ptr<request>& arr
         if (where.waiting.size() >= limits_.waiting_operations || (!fits && !where.waiting.empty()))
             return admission::refused;
     }
-    if (enters && arrived->scheduled() == request::schedule::flush && unended_writes_ == 0)
-        return admission::done;
     if (holds_agents(*arrived))
         announce_holds(*arrived); // takes memory; what follows does not
+    if (&where == &writes_ && !arrived->is_announced_)
+        count(*arrived);
     if (enters) {
         admit(arrived);
         return admission::queued;
@@ -78,20 +80,26 @@ request_queue::admission request_queue::push(const std::shared_ptr<request>& arr
     return admission::waiting;
 }
 
+//! It takes no slot: the writes that it waits for may be yet to get one.
+request_queue::admission request_queue::push_flush(const std::shared_ptr<request>& arrived) noexcept
+{
+    if (unended_writes_ == 0)
+        return admission::done;
+    if (flushes_.size() >= limits_.queued_operations + limits_.waiting_operations)
+        return admission::refused;
+    arrived->number_ = ++last_number_;
+    arrived->to_wait_for_ = unended_writes_;
+    flushes_.push_back(arrived);
+    return admission::queued;
+}
+
 void request_queue::admit(std::shared_ptr<request> admitted) noexcept
 {
     auto& where = side_of(*admitted);
     ++where.figures.queued_operations;
     where.figures.queued_bytes += admitted->bytes();
-    if (admitted->scheduled() == request::schedule::flush) {
-        admitted->number_ = ++last_number_;
-        admitted->to_wait_for_ = unended_writes_;
-        return flushes_.push_back(std::move(admitted));
-    }
     if (&where != &writes_)
         return where.ready.push_back(std::move(admitted));
-    if (!admitted->is_announced_)
-        count(*admitted);
     admitted->to_wait_for_ = 1;
     if (admitted->stand_in_ != nullptr) {
         admitted->to_wait_for_ = 2;
@@ -101,16 +109,13 @@ void request_queue::admit(std::shared_ptr<request> admitted) noexcept
     lane.push_back(std::move(admitted));
 }
 
-void request_queue::admit_waiting(side& where, request_list& flushed) noexcept
+void request_queue::admit_waiting(side& where) noexcept
 {
     while (!where.waiting.empty() && has_slot_for(where.waiting.front(), where)) {
         auto next = where.waiting.pop_front();
         --where.figures.waiting_operations;
         where.figures.waiting_bytes -= next->bytes();
-        if (next->scheduled() == request::schedule::flush && unended_writes_ == 0)
-            flushed.push_back(std::move(next));
-        else
-            admit(std::move(next));
+        admit(std::move(next));
     }
 }
 
@@ -219,28 +224,17 @@ void request_queue::count(request& write) noexcept
     ++unended_writes_;
 }
 
-void request_queue::count_down(const request& ended, request_list& flushed) noexcept
-{
-    --unended_writes_;
-    flushes_.remove_if(
-        [&](request& flush) { return ended.number_ < flush.number_ && --flush.to_wait_for_ == 0; }, flushed);
-}
-
 void request_queue::announce(request& taken) noexcept
 {
     taken.is_announced_ = true;
     count(taken);
 }
 
-//! Ends the flushes that waited for nothing else. They have a slot, too.
 void request_queue::retire(const request& ended, request_list& flushed) noexcept
 {
-    request_list done;
-    count_down(ended, done);
-    while (!done.empty()) {
-        leave(done.front(), flushed);
-        flushed.push_back(done.pop_front());
-    }
+    --unended_writes_;
+    flushes_.remove_if(
+        [&](request& flush) { return ended.number_ < flush.number_ && --flush.to_wait_for_ == 0; }, flushed);
 }
 
 //! Gives up what it held, and its slot. Flushes that are done with it are added to `flushed`.
@@ -251,9 +245,9 @@ void request_queue::leave(const request& leaving, request_list& flushed) noexcep
     where.figures.queued_bytes -= leaving.bytes();
     if (holds_agents(leaving))
         let_go(leaving);
-    if (&where == &writes_ && leaving.scheduled() != request::schedule::flush && !leaving.is_announced_)
+    if (&where == &writes_ && !leaving.is_announced_)
         retire(leaving, flushed);
-    admit_waiting(where, flushed);
+    admit_waiting(where);
 }
 
 void request_queue::release(const request_batch& ended, request_list& flushed) noexcept
@@ -264,13 +258,17 @@ void request_queue::release(const request_batch& ended, request_list& flushed) n
 
 std::shared_ptr<request> request_queue::remove(request& wanted, request_list& flushed) noexcept
 {
+    if (wanted.scheduled() == request::schedule::flush)
+        return flushes_.remove(wanted);
     auto& where = side_of(wanted);
     if (auto waited = where.waiting.remove(wanted)) {
         --where.figures.waiting_operations;
         where.figures.waiting_bytes -= wanted.bytes();
         if (holds_agents(wanted))
             let_go(wanted);
-        admit_waiting(where, flushed); // the one behind it may be smaller
+        if (&where == &writes_ && !wanted.is_announced_)
+            retire(wanted, flushed);
+        admit_waiting(where); // the one behind it may be smaller
         return waited;
     }
     auto removed = take_out(wanted);
@@ -287,7 +285,7 @@ std::shared_ptr<request> request_queue::take_out(request& wanted) noexcept
         if (const auto held = holds_.find(wanted.other_agent_id()); held != holds_.end())
             held->second.waiting.remove(*wanted.stand_in_);
     }
-    for (auto* list : {&reads_.ready, &upkeep_.ready, &reached_, &parked_, &flushes_})
+    for (auto* list : {&reads_.ready, &upkeep_.ready, &reached_, &parked_})
         if (auto found = list->remove(wanted))
             return found;
     if (&side_of(wanted) != &writes_)

@@ -22,7 +22,8 @@ using request_batch = std::vector<std::shared_ptr<request>>;
 //! on with others.
 //!
 //! The number of requests is bounded; past that they wait in a room before the lanes, which is bounded, too,
-//! and are admitted strictly in order. Those under way count: they are not stored yet.
+//! and are admitted strictly in order. Those under way count: they are not stored yet. Flushes stand in
+//! neither place: what they wait for may have yet to find room.
 class request_queue {
 public:
     request_queue(std::size_t lanes, const scheduler_limits& limits);
@@ -79,8 +80,9 @@ private:
 
     side& side_of(const request& one) noexcept;
     bool has_slot_for(const request& candidate, const side& where) const noexcept;
+    admission push_flush(const std::shared_ptr<request>& arrived) noexcept;
     void admit(std::shared_ptr<request> admitted) noexcept;
-    void admit_waiting(side& where, request_list& flushed) noexcept;
+    void admit_waiting(side& where) noexcept;
     void leave(const request& leaving, request_list& flushed) noexcept;
 
     static bool holds_agents(const request& one) noexcept;
@@ -91,7 +93,6 @@ private:
     void reach(std::shared_ptr<request> reached) noexcept;
     void let_go(const request& holder) noexcept;
     void count(request& write) noexcept;
-    void count_down(const request& ended, request_list& flushed) noexcept;
     std::shared_ptr<request> take_out(request& wanted) noexcept;
 
     const scheduler_limits limits_;
@@ -104,7 +105,7 @@ private:
     side upkeep_; // what is in no agent's order
     holds holds_;
     std::uint64_t last_number_ = 0;
-    std::size_t unended_writes_ = 0; // admitted or announced, without flushes
+    std::size_t unended_writes_ = 0; // pushed or announced, without flushes
 };
 
 } // namespace waymark::detail

@@ -437,10 +437,8 @@ void scheduler::impl::retire(const request& ended) noexcept
 {
     request_list flushed;
     {
-        lock held(mutex_);
+        const lock held(mutex_);
         queue_.retire(ended, flushed);
-        if (!flushed.empty()) // they have made room
-            wake_without_fail(held);
     }
     end_all(flushed);
 }

@@ -29,7 +29,7 @@ TEST_CASE("destruction finishes what is being written and aborts what waits, at 
     std::jthread opener; // lets the destructor go on
     {
         async_store store{io.get_executor(), backend,
-                          async_options().with_max_queued_operations(4).with_concurrent_reads(1)};
+                          async_options().with_max_queued_operations(3).with_concurrent_reads(1)};
         backend->close_gate();
         store.async_save(checkpoint("agent").with_id("running"), into(running));
         backend->wait_for_calls(1);

@@ -176,7 +176,7 @@ TEST_CASE_METHOD(gated_fixture, "a queued save can be cancelled and is then not 
 
 TEST_CASE("waiting saves, reads, copies and flushes can be cancelled")
 {
-    gated_fixture f(4, async_options().with_max_queued_operations(6).with_concurrent_reads(1));
+    gated_fixture f(4, async_options().with_max_queued_operations(5).with_concurrent_reads(1));
     f.backend->close_gate();
     std::vector<std::error_code> kept(7);
     std::vector<std::error_code> gone(4);

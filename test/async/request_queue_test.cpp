@@ -57,6 +57,12 @@ struct fixture {
         return taken;
     }
     //! Returns the flushes that ended with them.
+    several retire(const one& ended)
+    {
+        detail::request_list flushed;
+        queue.retire(*ended, flushed);
+        return listed(std::move(flushed));
+    }
     several release(const several& ended)
     {
         detail::request_list flushed;
@@ -298,23 +304,40 @@ TEST_CASE("a flush waits for the writes that came before it, and for no others")
     CHECK(f.queue.figures().writes.queued_operations == 0);
 }
 
-TEST_CASE("a flush that waited for a slot ends when there is nothing left to wait for")
+TEST_CASE("a flush takes no slot, so that what it waits for can have it")
 {
     fixture f(1, {.queued_operations = 1});
-    const auto last = save("a"), flush = of(schedule::flush), behind = save("b");
-    CHECK(f.queue.push(last) == queued);
-    CHECK(f.queue.push(flush) == waiting);
-    CHECK(f.queue.push(behind) == waiting);
-    CHECK(f.take() == several{last});
-    CHECK(f.release({last}) == several{flush});
-    CHECK(f.take() == several{behind});
-    CHECK(f.queue.figures().writes.queued_operations == 1);
+    const auto first = save("a"), held_by_a_session = save("b"), waits = save("c");
+    f.queue.announce(*held_by_a_session);
+    const auto flush = of(schedule::flush), late = of(schedule::flush);
+    CHECK(f.queue.push(flush) == queued);
+    CHECK(f.queue.push(first) == queued);
+    CHECK(f.queue.push(held_by_a_session) == waiting);
+    CHECK(f.queue.push(waits) == waiting);
+    CHECK(f.queue.push(late) == queued);
+    CHECK(f.take() == several{first});
+    CHECK(f.release({first}).empty());
+    CHECK(f.take() == several{held_by_a_session});
+    CHECK(f.release({held_by_a_session}).empty()); // the session has yet to say that it has ended
+    CHECK(f.retire(held_by_a_session) == several{flush});
+    CHECK(f.remove(waits) == waits);
+    CHECK(f.flushed_by_removal == several{late});
+    CHECK(f.queue.figures().writes.queued_operations == 0);
     CHECK(f.queue.figures().writes.waiting_operations == 0);
+}
+
+TEST_CASE("flushes are bounded")
+{
+    fixture f(1, {.queued_operations = 1, .waiting_operations = 1});
+    f.queue.push(save("a"));
+    for (int i = 0; i < 2; ++i)
+        CHECK(f.queue.push(of(schedule::flush)) == queued);
+    CHECK(f.queue.push(of(schedule::flush)) == request_queue::admission::refused);
 }
 
 TEST_CASE("all that was not taken is removed, each once")
 {
-    fixture f(2, {.queued_operations = 5});
+    fixture f(2, {.queued_operations = 4});
     const auto a = f.agent_in(0), b = f.agent_in(1);
     several all;
     for (const auto& next :
