@@ -85,7 +85,8 @@ struct store_figures {
     histogram busy_waits;            //!< SQLite: nanoseconds that a transaction waited for another process
     std::uint64_t connections = 0;   //!< PostgreSQL: opened
     std::uint64_t connections_lost = 0;
-    std::uint64_t retries = 0; //!< PostgreSQL: transactions that were run again
+    std::uint64_t lost_commits = 0; //!< PostgreSQL: whose acknowledgement was lost; they are looked up
+    std::uint64_t retries = 0;      //!< PostgreSQL: transactions that were run again
 
     const operation_figures& of(store_operation operation) const noexcept
     {
@@ -164,6 +165,7 @@ public:
     void waited_for_others(std::chrono::nanoseconds time) noexcept;
     void connected() noexcept;
     void lost_connection(std::string_view why) noexcept;
+    void lost_commit(std::string_view why) noexcept;
     void retries_after(std::string_view failure, std::chrono::milliseconds pause) noexcept;
     //! Something that is no operation has happened.
     void log(log_level level, std::string_view message) noexcept;

@@ -162,6 +162,7 @@ public:
     values busy_waits;
     counter connections = 0;
     counter connections_lost = 0;
+    counter lost_commits = 0;
     counter retries = 0;
 };
 
@@ -205,6 +206,7 @@ store_figures store_observer::figures() const
     now.bytes_written = get(counters_->bytes_written);
     now.connections = get(counters_->connections);
     now.connections_lost = get(counters_->connections_lost);
+    now.lost_commits = get(counters_->lost_commits);
     now.retries = get(counters_->retries);
     return now;
 }
@@ -279,6 +281,20 @@ void store_observer::lost_connection(std::string_view why) noexcept
 {
     add(counters_->connections_lost);
     log(log_level::warning, why);
+}
+
+void store_observer::lost_commit(std::string_view why) noexcept
+{
+    add(counters_->lost_commits);
+    if (!logs(log_level::warning))
+        return;
+    try {
+        tell({log_level::warning,
+              {},
+              {},
+              "the end of a commit was not seen, and is looked up: " + std::string(why)});
+    } catch (const std::bad_alloc&) { // NOLINT(bugprone-empty-catch): it is counted
+    }
 }
 
 void store_observer::retries_after(std::string_view failure, std::chrono::milliseconds pause) noexcept

@@ -318,7 +318,8 @@ TEST_CASE("a restart of the server is waited for")
         return;
     const test::temporary_folder folder;
     postgres_server server({folder.path(), {}, ""});
-    postgres_store store(server.conninfo());
+    const auto observer = std::make_shared<store_observer>();
+    postgres_store store(server.conninfo(), postgres_options().with_observer(observer));
     std::atomic<int> acknowledged = 0;
     std::atomic<bool> done = false;
     std::thread saver([&] {
@@ -339,6 +340,7 @@ TEST_CASE("a restart of the server is waited for")
     done = true;
     saver.join();
     CHECK(acknowledged > before);
+    CHECK(observer->figures().retries > 0);
     CHECK(store.count(query("planner")) == static_cast<std::uint64_t>(acknowledged));
     CHECK(store.verify().ok());
 
@@ -497,4 +499,67 @@ TEST_CASE("a large message takes the time that it needs")
                       "RETURN NEW; END $$");
               store.save(turn("another", 1));
           }) == errc::busy);
+}
+
+TEST_CASE("a server that cannot be reached fails the constructor at the first try, by name")
+{
+    const auto observer = std::make_shared<store_observer>();
+    const auto options = postgres_options().with_observer(observer);
+    std::string what;
+    const auto open = [&](const std::string& conninfo) {
+        return code_of([&] { postgres_store(conninfo, options); }, &what);
+    };
+    CHECK(open("postgresql://user@no-such-host.invalid/agents") == errc::unavailable);
+    CHECK(what.find("no-such-host.invalid") != std::string::npos);
+    CHECK(open("host=/no/such/folder dbname=agents") == errc::unavailable);
+    CHECK(what.find("/no/such/folder") != std::string::npos);
+    CHECK(open("postgresql://user:secret@127.0.0.1:1/agents") == errc::unavailable);
+    CHECK(what.find("secret") == std::string::npos);
+    CHECK(observer->figures().retries == 0);
+    CHECK(observer->figures().connections == 0);
+}
+
+TEST_CASE("a database that is not there fails the constructor at the first try, by name")
+{
+    if (!test::postgres_for_tests())
+        return;
+    const auto observer = std::make_shared<store_observer>();
+    std::string what;
+    auto wrong = std::string(std::getenv("WAYMARK_POSTGRES"));
+    const std::string database = "///postgres";
+    REQUIRE(wrong.find(database) != std::string::npos);
+    wrong.replace(wrong.find(database), database.size(), "///no_such_database");
+    CHECK(code_of([&] { postgres_store(wrong, postgres_options().with_observer(observer)); }, &what) ==
+          errc::unavailable);
+    INFO(what);
+    CHECK(what.find("no_such_database") != std::string::npos);
+    CHECK(observer->figures().retries == 0);
+}
+
+TEST_CASE("an observer sees connections that are opened and lost, and transactions that are in doubt")
+{
+    if (!test::postgres_for_tests())
+        return;
+    behind_proxy between;
+    const auto observer = std::make_shared<store_observer>();
+    std::vector<std::string> lines;
+    observer->on_log(log_level::warning,
+                     [&](const log_record& record) { lines.emplace_back(record.message()); });
+    postgres_store store(between.proxy.conninfo(), between.options().with_observer(observer));
+    store.save(turn("planner", 1));
+    const auto before = observer->figures();
+    CHECK(before.connections > 0);
+    CHECK(before.connections_lost == 0);
+    CHECK(before.retries == 0);
+    CHECK(lines.empty());
+
+    between.proxy.fail_next_commit(postgres_proxy::fault::cut_before);
+    store.save(turn("planner", 2));
+    const auto after = observer->figures();
+    CHECK(after.connections > before.connections);
+    CHECK(after.connections_lost > 0);
+    CHECK(after.lost_commits == 1);
+    CHECK(lines.size() == after.connections_lost + after.lost_commits + after.retries);
+    for (const auto& line : lines)
+        CHECK(line.find("question") == std::string::npos);
 }

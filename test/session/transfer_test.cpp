@@ -621,6 +621,28 @@ TEST_CASE("an export of Breakpilot can be imported", "[stores]")
     CHECK_THROWS_AS(import_json(store, text), error); // whose is it?
 }
 
+TEST_CASE("an export of an agent that is not there is an error, and writes nothing", "[stores]")
+{
+    for (const auto& backend : test::all_backends())
+        DYNAMIC_SECTION(backend.name())
+        {
+            const auto origin = backend.make_empty();
+            origin->save(checkpoint("planner"));
+            std::ostringstream lines;
+            const auto said = test::refusal(
+                [&] { export_lines(*origin, lines, export_options().of_agent("planer")); }, errc::not_found);
+            CHECK(said.find("'planer'") != std::string::npos);
+            CHECK(lines.str().empty());
+            test::refusal([&] { export_json(*origin, export_options().of_agent("planer")); },
+                          errc::not_found);
+            // One that only has steps is there.
+            const step_request begun(step("booker", "", "call"));
+            origin->put_steps(std::span(&begun, 1));
+            CHECK(export_lines(*origin, lines, export_options().of_agent("booker")) ==
+                  transfer_result(0, 1, 0));
+        }
+}
+
 TEST_CASE("a store is exported to a file and imported from it")
 {
     const test::temporary_folder folder;

@@ -51,6 +51,8 @@ public:
     connection& operator*() const noexcept { return *taken_; }
     connection* operator->() const noexcept { return taken_.get(); }
 
+    //! Null: nobody observes.
+    store_observer* observer() const noexcept { return pool_->observer_.get(); }
     //! Gives it back as it is: the transaction has ended, or its end was sent.
     void give_back() noexcept { pool_->give_back(std::move(taken_)); }
 

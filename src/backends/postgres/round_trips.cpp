@@ -97,9 +97,11 @@ void postgres_tables::commit_writes()
         if (results.back().tag() != "COMMIT")
             throw error(errc::io, "PostgreSQL has undone the transaction after an earlier error");
     } catch (const database_error& failure) {
-        if (failure.is_connection_lost() || failure.code() == errc::outcome_unknown)
-            throw error(errc::outcome_unknown, failure.details().message());
-        throw;
+        if (!failure.is_connection_lost() && failure.code() != errc::outcome_unknown)
+            throw;
+        if (auto* const observer = borrowed_.observer())
+            observer->lost_commit(failure.details().message());
+        throw error(errc::outcome_unknown, failure.details().message());
     }
 }
 
