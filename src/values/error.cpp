@@ -39,7 +39,7 @@ public:
         case errc::unsupported_format:
             return "written by a newer version of Waymark and left untouched; upgrade the library";
         case errc::outcome_unknown:
-            return "the commit failed half-way: the checkpoint is whole or absent; reopen the store and look";
+            return "it is not known whether this took place; it did so as a whole or not at all: load it and look";
         case errc::step_in_doubt:
             return "the step began and its end was never recorded; find out whether its effect happened";
         case errc::vetoed:

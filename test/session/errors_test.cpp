@@ -92,7 +92,7 @@ asio::awaitable<void> explain_themselves(async_store& store, test::gated_store& 
         {errc::unavailable, "try again when it is back"},
         {errc::unsupported_format, "upgrade the library"},
         {errc::io, "the details say how"},
-        {errc::outcome_unknown, "reopen the store and look"},
+        {errc::outcome_unknown, "load it and look"},
     };
     for (const auto& [code, remedy] : of_backends) {
         backend.fail_with(error(code, "something happened"));
