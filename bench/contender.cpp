@@ -139,13 +139,13 @@ private:
 };
 
 std::shared_ptr<store> open_schema(const arguments& given, const std::string& conninfo,
-                                   const std::string& schema)
+                                   const std::string& schema, durability kept, bool is_new)
 {
-    if (given.workload() != "resume") // which reads what a fleet has left
+    if (is_new)
         test::server_connection(conninfo).run("DROP SCHEMA IF EXISTS \"" + schema + "\" CASCADE");
     auto options = postgres_options()
                        .with_schema(schema)
-                       .with_durability(level(given))
+                       .with_durability(kept)
                        .with_write_lanes(given.count("lanes", 4))
                        .with_prepared_statements(given.flag("prepared"))
                        .with_partitions(given.count("partitions", 0));
@@ -155,12 +155,15 @@ std::shared_ptr<store> open_schema(const arguments& given, const std::string& co
 std::unique_ptr<contender> open_postgres(const arguments& given, asio::io_context& io)
 {
     const auto conninfo = server(given);
-    return std::make_unique<waymark_on_postgres>(open_schema(given, conninfo, "waymark_bench"), conninfo, io);
+    const bool is_new = given.workload() != "resume"; // which reads what a fleet has left
+    return std::make_unique<waymark_on_postgres>(
+        open_schema(given, conninfo, "waymark_bench", level(given), is_new), conninfo, io);
 }
 
-std::shared_ptr<store> open_postgres_store(const arguments& given, const std::string& name)
+std::shared_ptr<store> open_postgres_store(const arguments& given, const std::string& name, durability kept,
+                                           bool is_new)
 {
-    return open_schema(given, server(given), "waymark_bench_" + name);
+    return open_schema(given, server(given), "waymark_bench_" + name, kept, is_new);
 }
 
 #else
@@ -173,32 +176,62 @@ std::unique_ptr<contender> open_postgres(const arguments&, asio::io_context&)
     throw missing_error(without_postgres);
 }
 
-std::shared_ptr<store> open_postgres_store(const arguments&, const std::string&)
+std::shared_ptr<store> open_postgres_store(const arguments&, const std::string&, durability, bool)
 {
     throw missing_error(without_postgres);
 }
 
 #endif
 
-} // namespace
-
-std::shared_ptr<store> open_store(const arguments& given, const std::string& name)
+std::shared_ptr<store> open(const arguments& given, const std::string& name, durability kept, bool is_new)
 {
     const auto kind = given.required("contender");
     if (kind == "waymark-memory")
         return std::make_shared<memory_store>();
     if (kind == "waymark-postgres")
-        return open_postgres_store(given, name);
+        return open_postgres_store(given, name, kept, is_new);
     const auto folder = fs::path(given.required("folder")) / name;
-    fs::remove_all(folder);
+    if (is_new)
+        fs::remove_all(folder);
     fs::create_directories(folder);
     if (kind == "waymark-sqlite")
-        return std::make_shared<sqlite_store>(folder / "waymark.db",
-                                              sqlite_options().with_durability(level(given)));
+        return std::make_shared<sqlite_store>(folder / "waymark.db", sqlite_options().with_durability(kept));
     if (kind == "waymark-file")
         return std::make_shared<file_store>(folder / "checkpoints");
-    throw usage_error("'" + kind + "' has no transfer; there are waymark-sqlite, waymark-postgres, " +
+    throw usage_error("'" + kind + "' is no store of ours; there are waymark-sqlite, waymark-postgres, " +
                       "waymark-memory and waymark-file");
+}
+
+} // namespace
+
+std::shared_ptr<store> open_store(const arguments& given, const std::string& name)
+{
+    return open(given, name, level(given), true);
+}
+
+std::shared_ptr<store> open_store(const arguments& given, const std::string& name, durability level)
+{
+    return open(given, name, level, true);
+}
+
+std::shared_ptr<store> reopen_store(const arguments& given, const std::string& name)
+{
+    return open(given, name, level(given), false);
+}
+
+void fill(store& to, const std::string& agent, std::size_t turns, std::size_t message_bytes, texts& source)
+{
+    constexpr std::size_t together = 64;
+    growing_agent history(agent, source, message_bytes);
+    std::vector<save_request> batch;
+    for (std::size_t turn = 1; turn <= turns; ++turn) {
+        batch.emplace_back(history.next());
+        if (turn % together != 0 && turn != turns)
+            continue;
+        for (const auto& outcome : to.save(batch))
+            outcome.value_or_throw();
+        batch.clear();
+    }
 }
 
 std::unique_ptr<contender> open_contender(const arguments& given, asio::io_context& io)

@@ -2,7 +2,9 @@
 #pragma once
 
 #include "arguments.hpp"
+#include "histories.hpp"
 
+#include <waymark/durability.hpp>
 #include <waymark/store.hpp>
 
 #include <asio/io_context.hpp>
@@ -44,6 +46,12 @@ std::unique_ptr<contender> open_contender(const arguments& given, asio::io_conte
 //! A store of ours by its contender's name, blocking, empty; several have names of their own.
 //! @throws usage_error, missing_error
 std::shared_ptr<store> open_store(const arguments& given, const std::string& name);
+std::shared_ptr<store> open_store(const arguments& given, const std::string& name, durability level);
+//! The same store with what it holds.
+std::shared_ptr<store> reopen_store(const arguments& given, const std::string& name);
+
+//! Saves a conversation of so many turns, a checkpoint each, many in a batch.
+void fill(store& to, const std::string& agent, std::size_t turns, std::size_t message_bytes, texts& source);
 
 // In peers/: whole conversations as JSON, as the two older designs keep them; and just the new rows.
 std::unique_ptr<contender> open_seed_sqlite(const arguments& given, asio::io_context& io);

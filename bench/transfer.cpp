@@ -37,21 +37,6 @@ public:
     std::vector<double> save_ms;
 };
 
-void fill(store& origin, std::size_t turns, std::size_t message_bytes, texts& source)
-{
-    constexpr std::size_t together = 64;
-    growing_agent agent("planner", source, message_bytes);
-    std::vector<save_request> batch;
-    for (std::size_t turn = 1; turn <= turns; ++turn) {
-        batch.emplace_back(agent.next());
-        if (turn % together != 0 && turn != turns)
-            continue;
-        for (const auto& outcome : origin.save(batch))
-            outcome.value_or_throw();
-        batch.clear();
-    }
-}
-
 std::vector<std::size_t> sizes_of(const arguments& given)
 {
     std::vector<std::size_t> sizes;
@@ -75,7 +60,7 @@ void run_transfer(const arguments& given)
         const auto origin = open_store(given, "origin-" + std::to_string(turns));
         timed_store copy(open_store(given, "copy-" + std::to_string(turns)));
         given.refuse_others();
-        fill(*origin, turns, message_bytes, source);
+        fill(*origin, "planner", turns, message_bytes, source);
 
         const auto measure = [&](const std::string& what, auto transfer) {
             copy.save_ms.clear();

@@ -35,6 +35,10 @@ constexpr const char* usage =
     "  event-loop --contender NAME --folder DIR [--bytes N] [--seconds N]\n"
     "  limits     --folder DIR [--seconds N]\n"
     "  transfer   --contender NAME --folder DIR [--turns N,N,...] [--message-bytes N]\n"
+    "  upkeep     --contender NAME --folder DIR [--checkpoints N] [--savers N] [--seconds N] "
+    "[--message-bytes N]\n"
+    "  steps      --contender NAME --folder DIR [--agents N] [--in-flight K] [--saves N] "
+    "[--message-bytes N]\n"
     "  texts      --out FILE [--bytes N]\n"
     "contenders: waymark-sqlite, waymark-postgres, waymark-memory, waymark-file, seed-sqlite, seed-file, "
     "bare-sqlite\n"
@@ -49,7 +53,8 @@ try {
     const std::map<std::string, void (*)(const arguments&)> workloads = {
         {"growth", run_growth},         {"fleet", run_fleet},       {"resume", run_resume},
         {"first-load", run_first_load}, {"heavy", run_heavy},       {"event-loop", run_event_loop},
-        {"limits", run_limits},         {"transfer", run_transfer}, {"texts", make_texts}};
+        {"limits", run_limits},         {"transfer", run_transfer}, {"upkeep", run_upkeep},
+        {"steps", run_steps},           {"texts", make_texts}};
     if (argc == 2 && std::string(argv[1]) == "--help") {
         std::fputs(usage, stdout);
         return 0;

@@ -18,6 +18,8 @@ void run_heavy(const arguments& given);
 void run_event_loop(const arguments& given);
 void run_limits(const arguments& given);
 void run_transfer(const arguments& given);
+void run_upkeep(const arguments& given);
+void run_steps(const arguments& given);
 void make_texts(const arguments& given);
 
 //! `--texts FILE`, or some of our own.
