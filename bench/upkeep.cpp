@@ -223,6 +223,7 @@ void run_upkeep(const arguments& given)
     const auto saving = given.count("savers", 8);
     const auto message_bytes = given.count("message-bytes", 256); // two a checkpoint
     const std::chrono::duration<double> quiet(given.number("seconds", 10));
+    const auto only = given.text("only");
     const bool is_sqlite = given.required("contender") == "waymark-sqlite";
     const fs::path folder = given.required("folder");
     auto source = source_of(given);
@@ -238,9 +239,12 @@ void run_upkeep(const arguments& given)
     std::optional<lock_watch> lock;
     if (saving == 0 && is_sqlite)
         lock.emplace(folder / name / "waymark.db");
-    upkeep_run run(given, io, others, lock ? &*lock : nullptr,
-                   phases_of(store, backend, io, folder / "export.jsonl",
-                             std::chrono::duration_cast<std::chrono::milliseconds>(quiet)));
+    auto phases = phases_of(store, backend, io, folder / "export.jsonl",
+                            std::chrono::duration_cast<std::chrono::milliseconds>(quiet));
+    if (!only.empty()) // of those that need nothing that another one has left
+        std::erase_if(phases,
+                      [&](const auto& one) { return one.what != only && !one.what.starts_with("quiet"); });
+    upkeep_run run(given, io, others, lock ? &*lock : nullptr, std::move(phases));
     run.start();
     io.run();
 }

@@ -36,7 +36,7 @@ constexpr const char* usage =
     "  limits     --folder DIR [--seconds N]\n"
     "  transfer   --contender NAME --folder DIR [--turns N,N,...] [--message-bytes N]\n"
     "  upkeep     --contender NAME --folder DIR [--checkpoints N] [--savers N] [--seconds N] "
-    "[--message-bytes N]\n"
+    "[--message-bytes N] [--only copy|verify|export|compact]\n"
     "  steps      --contender NAME --folder DIR [--agents N] [--in-flight K] [--saves N] "
     "[--message-bytes N]\n"
     "  texts      --out FILE [--bytes N]\n"

@@ -318,6 +318,14 @@ void write_again(const fs::path& path)
     sync_file(file, path);
 }
 
+void shorten(const fs::path& path, std::uint64_t size)
+{
+    const auto file = open(path, O_RDWR);
+    while (::ftruncate(file.get(), static_cast<off_t>(size)) != 0)
+        if (errno != EINTR)
+            fail(path, "shortened", errno);
+}
+
 std::uint64_t size_of(const fs::path& path)
 {
     struct stat found {};

@@ -81,6 +81,9 @@ std::string read_whole(const std::filesystem::path& path);
 //! @pre nobody else writes to it meanwhile
 void write_again(const std::filesystem::path& path);
 
+//! Cuts off what is behind that size. @pre the file is longer
+void shorten(const std::filesystem::path& path, std::uint64_t size);
+
 //! 0 if it does not exist.
 std::uint64_t size_of(const std::filesystem::path& path);
 

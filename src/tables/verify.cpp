@@ -13,6 +13,8 @@
 #include <limits>
 #include <optional>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 namespace waymark::tables {
 
@@ -88,6 +90,25 @@ private:
         std::int64_t steps = 0;
     };
 
+    //! By number, in the order in which they are read: in one piece of memory, however many there are.
+    template <class Value>
+    using numbered = std::vector<std::pair<std::int64_t, Value>>;
+
+    //! Not what damaged rows have twice.
+    template <class Value>
+    static void add(numbered<Value>& to, std::int64_t number, const Value& value)
+    {
+        if (to.empty() || to.back().first < number)
+            to.emplace_back(number, value);
+    }
+    template <class Value>
+    static const Value* find(const numbered<Value>& in, std::int64_t number)
+    {
+        const auto found = std::lower_bound(
+            in.begin(), in.end(), number, [](const auto& pair, auto wanted) { return pair.first < wanted; });
+        return found == in.end() || found->first != number ? nullptr : &found->second;
+    }
+
     void read_messages()
     {
         const extent everything{0, std::numeric_limits<std::int64_t>::max()};
@@ -102,7 +123,7 @@ private:
                         row, [this](std::int64_t number, std::string_view text, std::string_view stored) {
                             const auto value = sha256(text);
                             if (view(value) == stored)
-                                messages_.emplace(number, value);
+                                add(messages_, number, value);
                             else
                                 damaged_messages_.emplace(number, "is damaged (its stored hash differs)");
                         });
@@ -124,7 +145,7 @@ private:
         tables_.scan_objects(agent_.number, [this](object_row&& row) {
             out_.count_one();
             if (view(sha256(row.body)) == row.hash)
-                objects_.emplace(row.number, reference_check(row.hash));
+                add(objects_, row.number, reference_check(row.hash));
             return true;
         });
     }
@@ -153,8 +174,8 @@ private:
             throw error(errc::corrupt, "the checksum of its row differs");
         const auto needed = read_references(row.body, tables_, agent_.number, groups_);
         for (const auto& object : needed.objects) {
-            const auto found = objects_.find(object.number);
-            if (found == objects_.end() || found->second != object.check)
+            const auto* const found = find(objects_, object.number);
+            if (found == nullptr || *found != object.check)
                 throw error(errc::corrupt,
                             "stored object " + std::to_string(object.number) + " is missing or damaged");
         }
@@ -175,14 +196,14 @@ private:
         for (const auto& range : messages.all()) {
             for (auto number = range.first + std::clamp<std::int64_t>(common - position, 0, range.count);
                  number < range.end(); ++number) {
-                const auto found = messages_.find(number);
-                if (found == messages_.end()) {
+                const auto* const found = find(messages_, number);
+                if (found == nullptr) {
                     const auto damage = damaged_messages_.find(number);
                     throw error(errc::corrupt,
                                 "stored message " + std::to_string(number) + " " +
                                     (damage == damaged_messages_.end() ? "is missing" : damage->second));
                 }
-                running = chain(running, found->second);
+                running = chain(running, *found);
                 chains_.push_back(running);
                 last_.append({number, 1});
             }
@@ -228,9 +249,9 @@ private:
     transaction& tables_;
     const agent_row& agent_;
     verification& out_;
-    std::unordered_map<std::int64_t, digest> messages_;
+    numbered<digest> messages_;
     std::unordered_map<std::int64_t, std::string> damaged_messages_;
-    std::unordered_map<std::int64_t, std::uint64_t> objects_;
+    numbered<std::uint64_t> objects_;
     object_map groups_;
     std::map<std::string, counted> scopes_;
     extent_list last_;

@@ -1,6 +1,7 @@
 //! The list behind a conversation.
 #pragma once
 
+#include "freeing_pace.hpp"
 #include "storage_memory.hpp"
 
 #include <waymark/conversation.hpp>
@@ -79,10 +80,12 @@ inline const conversation_node* add_reference(const conversation_node* node) noe
 //! A loop, because a million messages would be a recursion a million deep.
 inline void drop_reference(const conversation_node* node) noexcept
 {
-    while (node != nullptr && node->references.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+    for (freeing_pace pace;
+         node != nullptr && node->references.fetch_sub(1, std::memory_order_acq_rel) == 1;) {
         const auto* previous = node->previous;
         delete node;
         node = previous;
+        pace.count_one();
     }
 }
 

@@ -16,8 +16,15 @@ namespace {
 // From this length on the log is written back into the file. Not before: pages that many saves change are
 // written back once for all of them.
 constexpr std::size_t longest_log = std::size_t{16} << 20;
+// What one read needs all the time makes it longer. Beyond this its file is cut off piece by piece.
+constexpr std::uint64_t longest_log_file = 2 * longest_log;
+constexpr std::uint64_t log_cut = std::uint64_t{8} << 20;
 // After so long without a commit the log is emptied, too.
 constexpr auto idle_time = std::chrono::seconds(1);
+
+// The file gets shorter when the log is written back, and saves wait for that: the file system takes some
+// 50 ms for 200 MB.
+constexpr std::uint64_t most_pages_to_cut_off = 2048;
 
 constexpr std::size_t most_idle_readers = 8;
 
@@ -311,12 +318,19 @@ void sqlite_database::after_commit()
         folder_is_synced_ = true;
     }
     const std::lock_guard lock(keeper_mutex_);
-    const bool was_empty =
-        std::exchange(log_state_, log_bytes_ < longest_log ? log_state::used : log_state::long_enough) ==
-        log_state::empty;
     ++commits_;
-    if (was_empty || log_state_ == log_state::long_enough)
+    const bool was_empty = log_state_ == log_state::empty;
+    if (log_bytes_ < longest_log)
+        next_write_back_ = longest_log;
+    if (log_bytes_ >= next_write_back_) {
+        log_state_ = log_state::long_enough;
+        // If a reader still needs it: not for each commit.
+        next_write_back_ = log_bytes_ + longest_log / 16;
         keeper_wakes_.notify_one();
+    } else if (was_empty) {
+        log_state_ = log_state::used;
+        keeper_wakes_.notify_one();
+    }
 }
 
 std::unique_ptr<connection> sqlite_database::take_reader()
@@ -358,21 +372,64 @@ void sqlite_database::keep_log_short(const std::stop_token& stop)
         // What is written back because the log is long is emptied later, when nothing is saved for a while.
         log_state_ = is_long ? log_state::used : log_state::empty;
         lock.unlock();
-        write_log_back(is_long ? SQLITE_CHECKPOINT_PASSIVE : SQLITE_CHECKPOINT_TRUNCATE);
+        const bool is_done = write_log_back(is_long ? SQLITE_CHECKPOINT_PASSIVE : SQLITE_CHECKPOINT_TRUNCATE);
         lock.lock();
+        if (!is_done && log_state_ == log_state::empty)
+            log_state_ = log_state::used; // another time
     }
 }
 
 //! Most of it beside the writer, then the rest while nothing is added, so that the next transaction begins
-//! the log anew. Where a reader still needs a part, that part stays until the next time.
-void sqlite_database::write_log_back(int mode)
+//! the log anew. Returns false, and leaves the rest for another time, if that is too much for saves to wait
+//! for: a reader still needs it, or saves add to it as fast as it is written back.
+bool sqlite_database::write_log_back(int mode)
 {
-    constexpr int few_pages = 128; // so that saves do not wait for long
+    constexpr int few_pages = 128;
+    constexpr int most_pages = 1024; // while saves wait
+    constexpr int most_attempts = 8;
     const std::lock_guard log_lock(log_mutex_);
-    for (int attempt = 0; attempt < 8 && checkpoint_log(SQLITE_CHECKPOINT_PASSIVE) > few_pages; ++attempt)
-        ;
+    int left = checkpoint_log(SQLITE_CHECKPOINT_PASSIVE);
+    for (int attempt = 1; attempt < most_attempts && left > few_pages; ++attempt)
+        if (std::exchange(left, checkpoint_log(SQLITE_CHECKPOINT_PASSIVE)) <= left)
+            break;
+    if (left > most_pages)
+        return false;
+    if (files::size_of(log_path_) > longest_log_file) {
+        {
+            const std::lock_guard writer_lock(writer_mutex_);
+            checkpoint_log(SQLITE_CHECKPOINT_PASSIVE);
+        }
+        cut_log_file();
+    }
     const std::lock_guard writer_lock(writer_mutex_);
     checkpoint_log(mode);
+    return true;
+}
+
+//! A log that a long read has made long begins anew in a file that is as long as before. SQLite would cut
+//! off all of it at once, which takes the file system a second for some GB.
+void sqlite_database::cut_log_file() noexcept
+try {
+    for (;;) {
+        {
+            const std::lock_guard writer_lock(writer_mutex_);
+            if (poisoned_ || !is_same_file() || !has_its_log())
+                return;
+            const sql_transaction alone(*writer_, "BEGIN IMMEDIATE"); // nor does another process add to it
+            int pages = 0, written_back = 0;
+            if (sqlite3_wal_checkpoint_v2(keeper_connection_->get(), nullptr, SQLITE_CHECKPOINT_PASSIVE,
+                                          &pages, &written_back) != SQLITE_OK)
+                return;
+            constexpr std::size_t frame_header = 24, log_header = 32;
+            const auto used = log_header + static_cast<std::size_t>(pages) * (page_bytes_ + frame_header);
+            const auto size = files::size_of(log_path_);
+            if (size <= std::max<std::uint64_t>(used, longest_log_file))
+                return;
+            files::shorten(log_path_, std::max<std::uint64_t>(used, size - log_cut));
+        }
+        upkeep_control().give_way();
+    }
+} catch (const error&) { // NOLINT(bugprone-empty-catch): it only takes space, and is cut off another time
 }
 
 //! Returns how many pages are left in the log.
@@ -408,13 +465,19 @@ void sqlite_database::vacuum_some()
 std::uint64_t sqlite_database::shrink(const upkeep_control& control)
 {
     std::uint64_t before = 0, after = 0, page_size = 0;
+    std::uint64_t shortened = 0; // the file as it was when its end was last cut off
     for (bool more = true; more;) {
         control.give_way();
+        if (shortened > after + most_pages_to_cut_off) {
+            write_log_back(SQLITE_CHECKPOINT_PASSIVE);
+            shortened = after;
+        }
         const std::lock_guard lock(writer_mutex_); // for one step at a time
         require_usable();
         page_size = static_cast<std::uint64_t>(writer_->number("PRAGMA page_size"));
         const auto pages = static_cast<std::uint64_t>(writer_->number("PRAGMA page_count"));
         before = std::max(before, pages);
+        shortened = std::max(shortened, pages);
         if (writer_->number("PRAGMA freelist_count") > 0)
             vacuum_some();
         after = static_cast<std::uint64_t>(writer_->number("PRAGMA page_count"));

@@ -58,7 +58,8 @@ private:
 
     void keep_log_short(const std::stop_token& stop);
     void vacuum_some();
-    void write_log_back(int mode);
+    bool write_log_back(int mode);
+    void cut_log_file() noexcept;
     int checkpoint_log(int mode);
 
     const std::string path_;
@@ -92,7 +93,8 @@ private:
     std::condition_variable_any keeper_wakes_;
     enum class log_state { empty, used, long_enough } log_state_ = log_state::empty;
     std::uint64_t commits_ = 0;
-    std::jthread keeper_; // last: it uses the members above
+    std::size_t next_write_back_ = 0; // when the log is that long
+    std::jthread keeper_;             // last: it uses the members above
 };
 
 } // namespace waymark::sqlite
