@@ -100,7 +100,7 @@ private:
         for (const auto& scope : scopes_) {
             intact_scope(scope);
             checkpoints_ += static_cast<std::uint64_t>(scope.checkpoints);
-            progress_.total += static_cast<std::uint64_t>(scope.checkpoints + scope.steps);
+            progress_.total += static_cast<std::uint64_t>(1 + scope.checkpoints + scope.steps);
         }
     }
 
@@ -198,8 +198,8 @@ private:
                 const transaction_budget budget;
                 for (next = at; next < rows.size() && (next == at || !budget.is_spent()); ++next)
                     put(in, rows[next]);
-                progress_.done += next - at;
             });
+            progress_.done += next - at;
             at = next;
         }
     }

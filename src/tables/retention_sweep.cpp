@@ -269,6 +269,7 @@ swept sweep_some(transaction& in, sweep_plan& plan)
 void sweep(database& in, std::string_view agent_id, const upkeep_control& control)
 try {
     const agent_ids agents(&agent_id, 1);
+    upkeep_progress now;
     // An agent whose checkpoints are replaced all the time may outdate every plan; it is swept another time.
     for (int attempt = 0; attempt < 8; ++attempt) {
         control.require_wanted();
@@ -278,7 +279,7 @@ try {
         });
         if (!plan)
             return;
-        upkeep_progress now{0, plan->messages.size() + plan->objects.size()};
+        now.total = now.done + plan->messages.size() + plan->objects.size();
         swept last{sweep_state::more};
         while (last.state == sweep_state::more) {
             last = write(in, agents, [&](transaction& from) { return sweep_some(from, *plan); });

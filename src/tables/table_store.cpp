@@ -30,6 +30,17 @@ agent_ids only(const std::string_view& agent_id)
     return {&agent_id, 1};
 }
 
+//! For work that goes on where other work has ended: it tells how far both are.
+upkeep_control behind(const upkeep_progress& before, const upkeep_control& control)
+{
+    auto next = control;
+    if (control.reports())
+        next.on_progress([before, &control](const upkeep_progress& now) {
+            control.report({before.done + now.done, before.total == 0 ? 0 : before.total + now.total});
+        });
+    return next;
+}
+
 void expect_checkpoint(transaction& in, std::string_view agent_id, std::string_view scope,
                        std::string_view id)
 {
@@ -488,7 +499,7 @@ std::uint64_t table_store::erase_scope(std::string_view agent_id, std::string_vi
         if (!is_done)
             control.give_way();
     }
-    impl_->try_to_sweep(agent_id, control);
+    impl_->try_to_sweep(agent_id, behind(progress, control));
     return progress.done;
 }
 
@@ -532,7 +543,7 @@ prune_result table_store::prune(std::string_view agent_id, const retention& poli
         control.report({plan.chosen.size() - rest.size(), plan.chosen.size()});
         control.give_way();
     }
-    impl_->try_to_sweep(agent_id, control);
+    impl_->try_to_sweep(agent_id, behind({plan.chosen.size(), plan.chosen.size()}, control));
     return {std::move(removed), plan.bytes};
 }
 

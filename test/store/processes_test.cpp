@@ -1,6 +1,7 @@
 //! Several processes on one store, and processes that are killed.
 #include "catch.hpp"
 #include "child_process.hpp"
+#include "sqlite_probe.hpp"
 #include "temporary_folder.hpp"
 
 #include <waymark/file_store.hpp>
@@ -128,4 +129,55 @@ TEST_CASE("a file store has one writer, and readers beside it")
     CHECK_THROWS_AS(reader.save(checkpoint("agent")), error);
     writer.kill();
     file_store(folder.path()).save(checkpoint("agent"));
+}
+
+TEST_CASE("a process that is killed while it copies an agent leaves nothing that is seen, or that stays")
+{
+    const test::temporary_folder folder;
+    const auto file = folder.path() / "store.db";
+    conversation chat;
+    {
+        sqlite_store store(file);
+        for (int i = 0; i < 600; ++i) {
+            chat.push(message::user("turn " + std::to_string(i) + std::string(1'000, '.')));
+            store.save(checkpoint("agent", chat, i)
+                           .with_state({{"file", std::string(2'000, 'f') + std::to_string(i)}}));
+        }
+    }
+    const auto rows = [&](const std::string& table) {
+        return test::other_connection(file).number("SELECT count(*) FROM " + table);
+    };
+    const auto messages = rows("messages"), objects = rows("objects");
+    int when = 1;
+    for (; when < 1'000; ++when) {
+        auto copying = worker("copy", file, "agent", when);
+        if (copying.wait() == 0)
+            break; // it was done before
+        sqlite_store store(file);
+        if (store.list_agents() != std::vector<std::string>{"agent"}) { // killed after the last transaction
+            CHECK(store.count(query("copy")) == 600);
+            store.erase_agent("copy");
+        }
+        CHECK_FALSE(store.load_latest("copy"));
+        CHECK(store.stats().checkpoints == 600);
+        CHECK(rows("agents") > 1);
+        CHECK(store.verify().ok());
+
+        // As long as it may be under way, it is left alone.
+        store.compact();
+        if (when == 3)
+            CHECK(rows("agents") == 2);
+        test::other_connection(file).run("UPDATE agents SET copied_at = copied_at - 3600000001 "
+                                         "WHERE copied_at IS NOT NULL");
+        if (when % 2 == 0)
+            store.compact();
+        else
+            store.sweep("somebody");
+        CHECK(rows("agents") == 1);
+        CHECK(rows("messages") == messages);
+        CHECK(rows("objects") == objects);
+        CHECK(store.load_latest("agent")->conversation() == chat);
+    }
+    CHECK(when > 5);
+    CHECK(sqlite_store(file).load_latest("copy")->conversation() == chat);
 }
