@@ -20,7 +20,7 @@ enum class errc {
     closed,               //!< the store has been closed
     overloaded,           //!< the queue and its waiting room are full; nothing was queued
     unsupported_format,   //!< written by a newer version of the library; left untouched
-    outcome_unknown,      //!< a failure at the commit point: the checkpoint is whole or absent
+    outcome_unknown,      //!< it is not known whether it took place: the checkpoint is whole or absent
     step_in_doubt,        //!< a side effect began and its end was never recorded
     vetoed,               //!< a `before_save` hook refused the save; nothing was written
     callback_threw,       //!< a function of the caller's, a hook or a strategy, threw an exception
