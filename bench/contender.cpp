@@ -38,8 +38,10 @@ durability level(const arguments& given)
 //! A store of ours behind its async_store, as a service uses it.
 class waymark_contender : public contender {
 public:
-    waymark_contender(std::shared_ptr<store> backend, asio::io_context& io)
-        : store_(std::make_unique<async_store>(io.get_executor(), std::move(backend)))
+    waymark_contender(std::shared_ptr<store> backend, asio::io_context& io,
+                      std::shared_ptr<store_observer> observer = nullptr)
+        : store_(std::make_unique<async_store>(io.get_executor(), std::move(backend),
+                                               async_options().with_observer(std::move(observer))))
     {
     }
 
@@ -76,8 +78,9 @@ private:
 
 class waymark_on_disk : public waymark_contender {
 public:
-    waymark_on_disk(std::shared_ptr<store> backend, asio::io_context& io, fs::path folder)
-        : waymark_contender(std::move(backend), io), folder_(std::move(folder))
+    waymark_on_disk(std::shared_ptr<store> backend, asio::io_context& io, fs::path folder,
+                    std::shared_ptr<store_observer> observer = nullptr)
+        : waymark_contender(std::move(backend), io, std::move(observer)), folder_(std::move(folder))
     {
     }
 
@@ -237,17 +240,19 @@ void fill(store& to, const std::string& agent, std::size_t turns, std::size_t me
 std::unique_ptr<contender> open_contender(const arguments& given, asio::io_context& io)
 {
     const auto name = given.required("contender");
+    const auto observer = given.flag("observed") ? std::make_shared<store_observer>() : nullptr;
     if (name == "waymark-memory")
-        return std::make_unique<waymark_contender>(std::make_shared<memory_store>(), io);
+        return std::make_unique<waymark_contender>(std::make_shared<memory_store>(), io, observer);
     if (name == "waymark-postgres")
         return open_postgres(given, io);
     const fs::path folder = given.required("folder");
     fs::create_directories(folder);
     if (name == "waymark-sqlite")
         return std::make_unique<waymark_on_disk>(
-            std::make_shared<sqlite_store>(folder / "waymark.db",
-                                           sqlite_options().with_durability(level(given))),
-            io, folder);
+            std::make_shared<sqlite_store>(
+                folder / "waymark.db",
+                sqlite_options().with_durability(level(given)).with_observer(observer)),
+            io, folder, observer);
     if (name == "waymark-file")
         return std::make_unique<waymark_on_disk>(std::make_shared<file_store>(folder / "checkpoints"), io,
                                                  folder);

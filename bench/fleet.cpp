@@ -45,7 +45,7 @@ void run_fleet(const arguments& given)
     std::vector<bool> is_busy(agents);
     double batches = 0;
     std::size_t next = 0;
-    const auto begin = wall_seconds();
+    const auto begin = wall_seconds(), cpu_before = cpu_seconds();
     std::function<void()> fill = [&] {
         while (next < saves.size() && next - milliseconds.size() < in_flight && !is_busy[next % agents] &&
                wall_seconds() - begin < limit) {
@@ -63,6 +63,7 @@ void run_fleet(const arguments& given)
     fill();
     io.run();
     const auto seconds = wall_seconds() - begin;
+    const auto cpu = cpu_seconds() - cpu_before;
 
     const auto done = static_cast<double>(milliseconds.size());
     auto result = result_of(given);
@@ -73,6 +74,7 @@ void run_fleet(const arguments& given)
     result["saves_done"] = milliseconds.size();
     result["wall_s"] = seconds;
     result["saves_per_second"] = done / seconds;
+    result["cpu_us_per_save"] = cpu * 1e6 / done;
     result["batch_mean"] = opened->has_batches() ? boost::json::value(done / batches) : nullptr;
     result["latency_ms"] = latencies(milliseconds);
     result["payload_bytes"] = payload;

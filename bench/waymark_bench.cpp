@@ -43,7 +43,7 @@ constexpr const char* usage =
     "contenders: waymark-sqlite, waymark-postgres, waymark-memory, waymark-file, seed-sqlite, seed-file, "
     "bare-sqlite\n"
     "also: --durability full|relaxed|default, --texts FILE, --postgres URI, --lanes N, --prepared yes, "
-    "--partitions N\n";
+    "--partitions N, --observed yes\n";
 
 } // namespace
 

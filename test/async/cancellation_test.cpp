@@ -35,7 +35,7 @@ struct row {
 TEST_CASE("a write that waits for a slot or is queued is aborted by every type, and has no effect")
 {
     for (const auto type : {types::terminal, types::partial, types::total, types::all})
-        for (const std::size_t slots : {1, 100}) {
+        for (const auto slots : {std::size_t{1}, std::size_t{100}}) {
             gated_fixture f(1, async_options().with_max_queued_operations(slots));
             f.hold_a_save();
             asio::cancellation_signal signal;
