@@ -195,8 +195,9 @@ private:
         for (std::size_t at = 0; at < rows.size();) {
             std::size_t next = at;
             add([&](transaction& in) {
-                const transaction_budget budget;
-                for (next = at; next < rows.size() && (next == at || !budget.is_spent()); ++next)
+                const transaction_budget budget(in);
+                const auto end = std::min(rows.size(), at + rows_per_transaction);
+                for (next = at; next < end && (next == at || !budget.is_spent()); ++next)
                     put(in, rows[next]);
             });
             progress_.done += next - at;

@@ -63,7 +63,7 @@ bool remove_checkpoint(transaction& in, std::string_view agent_id, std::string_v
 
 scope_removal remove_some_of_scope(transaction& in, std::string_view agent_id, std::string_view scope)
 {
-    const transaction_budget budget;
+    const transaction_budget budget(in);
     agent_records records(in);
     if (records.find_agent(agent_id) == nullptr)
         return {};

@@ -109,7 +109,7 @@ prune_plan plan_prune(transaction& from, const agent_row& agent, const retention
 pruned remove_pruned(transaction& in, std::string_view agent_id, const prune_plan& plan,
                      std::span<const prune_plan::entry> chosen)
 {
-    const transaction_budget budget;
+    const transaction_budget budget(in);
     pruned result;
     agent_records records(in);
     if (const auto* known = records.find_agent(agent_id); known == nullptr || known->number != plan.agent) {
@@ -246,7 +246,7 @@ swept sweep_some(transaction& in, sweep_plan& plan)
     swept result;
     if (!plan.messages.empty())
         agent->sweeps = new_mark();
-    const transaction_budget budget;
+    const transaction_budget budget(in);
     const auto is_full = [&] {
         const auto rows = result.messages + result.objects;
         return rows > 0 && (rows == rows_per_transaction || budget.is_spent());
@@ -302,11 +302,11 @@ void remove_erased(database& in, const erased_agent& agent, const upkeep_control
 {
     for (bool more = true; more;) {
         more = write(in, {}, [&](transaction& from) {
-            const transaction_budget budget;
+            const transaction_budget budget(from);
             if (!from.condemn(agent))
                 return false; // another process was faster
-            bool is_left = true;
-            while (is_left && !budget.is_spent())
+            bool is_left = from.remove_rows(agent);
+            while (is_left && !from.asks_together() && !budget.is_spent())
                 is_left = from.remove_rows(agent);
             if (!is_left)
                 from.forget(agent);

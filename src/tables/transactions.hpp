@@ -57,17 +57,25 @@ auto write(database& in, agent_ids agents, Body body)
     return repeat(in, [&] { return commit_after(*in.begin_write(agents), body); });
 }
 
-//! How long a transaction of upkeep works before it is committed. Saves wait for it, and for its commit.
+//! How many rows a transaction of upkeep changes at most.
+inline constexpr std::size_t rows_per_transaction = 256;
+
+//! How long it works before it is committed, where saves wait for it and for its commit. A database that is
+//! asked for much together answers after a trip, and does the work when it is committed: there, the rows
+//! alone count.
 class transaction_budget {
 public:
-    bool is_spent() const noexcept { return std::chrono::steady_clock::now() - begin_ >= longest; }
+    explicit transaction_budget(const transaction& of) noexcept : is_timed_(!of.asks_together()) {}
+
+    bool is_spent() const noexcept
+    {
+        return is_timed_ && std::chrono::steady_clock::now() - begin_ >= longest;
+    }
 
 private:
     static constexpr auto longest = std::chrono::milliseconds(3);
+    const bool is_timed_;
     const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
-
-//! And how many rows it changes at most, where a database does the work only when it is committed.
-inline constexpr std::size_t rows_per_transaction = 256;
 
 } // namespace waymark::tables
