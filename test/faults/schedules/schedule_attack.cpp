@@ -7,6 +7,7 @@
 #include <waymark/sqlite_store.hpp>
 
 #include <iomanip>
+#include <mutex>
 #include <sstream>
 
 namespace waymark::faults {
@@ -68,6 +69,11 @@ void call_elsewhere(shared_handler called, const asio::any_io_executor& where, s
         test::tracking_executor::current() = before;
     });
 }
+//! After a cancellation that was to wait for the outcome.
+void leave_unasked(shared_handler called, const asio::any_io_executor& where, shared_handler&)
+{
+    asio::post(where, [called] { (*called)(make_error_code(errc::outcome_unknown)); });
+}
 void give_no_reason(shared_handler called, const asio::any_io_executor& where, shared_handler&)
 {
     asio::post(where, [called] { (*called)(std::error_code(asio::error::operation_aborted)); });
@@ -92,6 +98,41 @@ public:
         forwarding_store::save(batch);
         return std::vector<save_outcome>(batch.size(), error(errc::conflict, "refused"));
     }
+};
+
+//! Acknowledges every second save, and stores it behind the next one, or when someone looks.
+class disorderly_store final : public test::forwarding_store {
+public:
+    using store::load;
+    using store::save;
+    std::vector<save_outcome> save(std::span<const save_request> batch) override
+    {
+        const std::lock_guard lock(mutex_);
+        if (held_back_.empty()) {
+            held_back_.assign(batch.begin(), batch.end());
+            return std::vector<save_outcome>(batch.size(), save_result(1, 1));
+        }
+        auto outcomes = forwarding_store::save(batch);
+        store_the_rest();
+        return outcomes;
+    }
+    std::optional<checkpoint> load(std::string_view agent, std::string_view scope,
+                                   std::string_view id) override
+    {
+        const std::lock_guard lock(mutex_);
+        store_the_rest();
+        return forwarding_store::load(agent, scope, id);
+    }
+
+private:
+    void store_the_rest()
+    {
+        if (!held_back_.empty())
+            forwarding_store::save(std::exchange(held_back_, {}));
+    }
+
+    std::mutex mutex_;
+    std::vector<save_request> held_back_; // guarded
 };
 
 //! Whether some of a few schedules show what is wrong with the store.
@@ -122,6 +163,8 @@ public:
         to.self_check("a handler that is never destroyed", notices(leak));
         to.self_check("a handler that is called on another executor", notices(call_elsewhere));
         to.self_check("an operation that is aborted without a reason", notices(give_no_reason));
+        to.self_check("an operation that is left although nobody asked", notices(leave_unasked));
+        to.self_check("saves that are stored in another order", schedules_notice<disorderly_store>());
         to.self_check("a save that is acknowledged and was never committed", schedules_notice<lying_store>());
         to.self_check("a save that is refused and was committed", schedules_notice<denying_store>());
     }

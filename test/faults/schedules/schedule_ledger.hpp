@@ -53,7 +53,8 @@ struct circumstances {
     std::atomic<bool> session_gone = false;
     bool contexts_gone = false;
     bool small_queues = false;
-    bool faulty = false; // the backend throws now and then
+    bool starts_in_order = false; // by one thread: what is started first is in the ledger first
+    bool faulty = false;          // the backend throws now and then
 };
 
 //! One operation.
@@ -61,6 +62,7 @@ struct operation {
     std::string what = {};
     int executor = 0; // where its handler has to run; 0: that cannot be told
     bool of_session = false;
+    bool is_plain_save = false;                 // of a session, which makes its id
     std::vector<std::error_code> natural = {};  // errors that it may end with although nothing is wrong
     bool must_fail = false;                     // its arguments are bad
     std::optional<checkpoint_key> saves = {};   // what it saves
@@ -76,12 +78,14 @@ struct operation {
     std::function<void()> settle = {};     // asks a future how it ended
 
     std::atomic<bool> cancelled = false;
+    std::atomic<bool> left = false; // by a cancellation that does not wait for the outcome
     std::shared_ptr<int> witness = std::make_shared<int>(); // each handler that exists holds it
     int calls = 0;
     std::error_code code = {};
     std::optional<checkpoint_key> saved = {}; // what it says that it saved
 
     bool was_cancelled() const { return cancelled || (inside_of && inside_of->was_cancelled()); }
+    bool was_left() const { return left || (inside_of && inside_of->was_left()); }
 };
 
 //! The operation whose initiating function is running on this thread.
@@ -214,6 +218,7 @@ public:
             check_save(*each, backend);
             check_step(*each, backend);
         }
+        check_order(backend);
         return violations_;
     }
 
@@ -250,8 +255,8 @@ private:
             return !ended.must_fail;
         if (code == asio::error::operation_aborted)
             return ended_before || ended.was_cancelled();
-        if (code == errc::outcome_unknown && ended.was_cancelled())
-            return true; // the caller has left, and the work went on
+        if (code == errc::outcome_unknown && ended.was_left())
+            return true; // the work went on
         if (code == errc::closed)
             return ended_before;
         if (code == errc::overloaded)
@@ -284,9 +289,29 @@ private:
             return;
         if (!ended.code && ended.saved && !ended.removable && !is_there(*ended.saved))
             violations_.push_back(ended.what + " was acknowledged, but is not in the store");
-        if (ended.code && ended.code != errc::outcome_unknown && ended.saves && is_there(*ended.saves))
+        // Whoever has left finds it whole, or not at all: what is there is loaded.
+        if (ended.code && ended.saves && is_there(*ended.saves) && ended.code != errc::outcome_unknown)
             violations_.push_back(ended.what + " ended with '" + ended.code.message() +
                                   "', but is in the store");
+    }
+
+    //! Saves of a session are stored in the order in which they were asked for, whoever has left meanwhile.
+    void check_order(store& backend)
+    {
+        if (!around.starts_in_order)
+            return;
+        std::int64_t last = 0;
+        for (const auto& each : operations_) {
+            if (!each->of_session || !each->is_plain_save || each->code || !each->saved)
+                continue;
+            const auto& key = *each->saved;
+            const auto found = backend.load(key.agent_id(), key.scope(), key.id());
+            if (!found)
+                continue; // removed
+            if (found->sequence() <= last)
+                violations_.push_back(each->what + " was stored before what was asked for earlier");
+            last = found->sequence();
+        }
     }
 
     void check_step(const operation& ended, store& backend)

@@ -113,6 +113,7 @@ inline life::life(std::uint64_t seed, std::shared_ptr<store> inner)
 {
     ledger_.around.faulty = plan_.faults != 0;
     ledger_.around.small_queues = plan_.small_queues;
+    ledger_.around.starts_in_order = !stage_.is_pool();
     if (plan_.with_session)
         make_session(roll_);
 }
@@ -184,6 +185,8 @@ inline void life::cancel_one(dice& roll)
                                   asio::cancellation_type::total};
     const auto type = types[roll.below(types.size())];
     chosen->cancelled = true;
+    if (type != asio::cancellation_type::total)
+        chosen->left = true;
     if (stage_.is_pool())
         asio::post(chosen->where, [chosen, type] { chosen->signal.emit(type); });
     else

@@ -248,6 +248,7 @@ inline void life::begin_session_save(dice& roll)
     const auto draft = some_checkpoint(roll, session_->agent_id());
     const auto of = make_for_session(roll, "save of " + draft.id(), {errc::vetoed, errc::callback_threw});
     of->saves = draft.key();
+    of->is_plain_save = true;
     if (plan_.exclusive)
         of->natural.emplace_back(errc::conflict);
     const auto what = static_cast<event>(roll.below(3));
