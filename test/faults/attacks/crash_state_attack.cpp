@@ -31,6 +31,10 @@ public:
                         [kind](const auto& folder) {
                             return std::make_shared<hasty_store>(open_store(kind, folder));
                         });
+            expect_loss(to, name_of(kind) + " that copies and erases agents piece by piece",
+                        [kind](const auto& folder) {
+                            return std::make_shared<piecemeal_store>(open_store(kind, folder));
+                        });
         }
     }
 

@@ -1,6 +1,7 @@
 //! Two thousand agents save, resume, roll back, fork and prune at once; memory and descriptors stay flat.
 #include "allocations.hpp"
 #include "attack.hpp"
+#include "broken_stores.hpp"
 #include "fast_folder.hpp"
 #include "temporary_folder.hpp"
 #include "worker.hpp"
@@ -12,8 +13,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <malloc.h>
 #include <random>
+#include <thread>
 
 namespace waymark::faults {
 
@@ -24,6 +27,8 @@ using clock = std::chrono::steady_clock;
 constexpr std::size_t agents = 2'000;
 constexpr int seconds_of_a_round = 6;
 constexpr std::size_t longest_chat = 40;
+constexpr std::string_view copied = "copy of a large one";
+constexpr std::uint64_t size_of_a_copy = 400;
 
 struct use {
     std::size_t memory = 0;
@@ -62,8 +67,11 @@ std::string growth_in(const std::vector<use>& measured)
 
 class fleet {
 public:
-    fleet()
-        : backend_(open_store(store_kind::sqlite, folder_.path())),
+    //! The store on that one is what everybody works with.
+    using wrapping = std::function<std::shared_ptr<store>(std::shared_ptr<store>)>;
+
+    explicit fleet(const wrapping& wrap = [](std::shared_ptr<store> plain) { return plain; })
+        : backend_(wrap(open_store(store_kind::sqlite, folder_.path()))),
           store_(io_.get_executor(), backend_),
           last_(agents)
     {
@@ -75,13 +83,21 @@ public:
         for (std::size_t number = 0; number < agents; ++number)
             asio::co_spawn(io_, life(number, seed * agents + number, until),
                            [this](const std::exception_ptr& thrown) { note(thrown); });
-        io_.run();
+        std::vector<std::string> found, seen;
+        {
+            const std::jthread keeper([&] { keep_up(until, found); });
+            const std::jthread watcher([&] { watch_copy(until, seen); });
+            io_.run();
+        }
+        wrong_.insert(wrong_.end(), found.begin(), found.end());
+        wrong_.insert(wrong_.end(), seen.begin(), seen.end());
         io_.restart();
     }
 
     store& backend() noexcept { return *backend_; }
     std::vector<std::string> take_wrong() { return std::exchange(wrong_, {}); }
     std::uint64_t operations() const noexcept { return operations_; }
+    std::uint64_t upkeep() const noexcept { return upkeep_; }
 
 private:
     void note(const std::exception_ptr& thrown)
@@ -112,6 +128,48 @@ private:
             auto chat = found ? found->conversation() : conversation{};
             co_await work(own, chat, number, random);
         }
+    }
+
+    //! Upkeep of all kinds, all the time, beside what the sessions prune.
+    void keep_up(clock::time_point until, std::vector<std::string>& wrong)
+    try {
+        const std::string large("large");
+        if (backend_->count(query(large)) == 0)
+            backend_->save(history_of(large));
+        while (clock::now() < until) {
+            const auto count = backend_->copy_agent(large, copied);
+            if (count != size_of_a_copy)
+                wrong.push_back("a copy has " + std::to_string(count) + " checkpoints");
+            backend_->erase_agent(copied);
+            backend_->sweep(copied);
+            backend_->prune("agent-0", retention{}.keep_last(3), dry_run::no);
+            backend_->compact();
+            ++upkeep_;
+        }
+    } catch (const std::exception& failure) {
+        wrong.emplace_back(failure.what());
+    }
+
+    //! All of the copy is there, or nothing.
+    void watch_copy(clock::time_point until, std::vector<std::string>& wrong)
+    try {
+        while (clock::now() < until)
+            if (const auto count = backend_->count(query(std::string(copied)));
+                count != 0 && count != size_of_a_copy)
+                wrong.push_back("a part of a copy is there: " + std::to_string(count) + " checkpoints");
+    } catch (const std::exception& failure) {
+        wrong.emplace_back(failure.what());
+    }
+
+    static std::vector<save_request> history_of(const std::string& agent)
+    {
+        std::vector<save_request> batch;
+        conversation chat;
+        for (std::uint64_t i = 0; i < size_of_a_copy; ++i) {
+            chat.push(message::user("turn " + std::to_string(i) + std::string(500, 't')));
+            batch.emplace_back(checkpoint(agent, chat, static_cast<std::int64_t>(i)));
+        }
+        return batch;
     }
 
     asio::awaitable<void> work(session& own, conversation& chat, std::size_t number, std::mt19937_64& random)
@@ -145,6 +203,7 @@ private:
     std::vector<std::int64_t> last_; // the iteration that was acknowledged last, by agent
     std::vector<std::string> wrong_;
     std::uint64_t operations_ = 0;
+    std::uint64_t upkeep_ = 0;
 };
 
 class fleet_attack final : public attack {
@@ -174,6 +233,11 @@ public:
             opening.back().memory = 0;
         }
         to.self_check("descriptors that stay open", growth_in(opening) == "descriptors grow");
+        fleet piecemeal(
+            [](std::shared_ptr<store> plain) { return std::make_shared<piecemeal_store>(std::move(plain)); });
+        piecemeal.live(1, clock::now() + std::chrono::seconds(1));
+        to.self_check("a store that copies and erases agents piece by piece",
+                      !piecemeal.take_wrong().empty());
     }
 
     void round(std::uint64_t seed, report& to) override
@@ -196,7 +260,8 @@ public:
         const auto verified = fleet_->backend().verify();
         for (const auto& damage : verified.damages())
             to.violation("damage: " + damage.what);
-        to.note(std::to_string(fleet_->operations()) + " saves by " + std::to_string(agents) + " agents, " +
+        to.note(std::to_string(fleet_->operations()) + " saves by " + std::to_string(agents) +
+                " agents beside " + std::to_string(fleet_->upkeep()) + " rounds of upkeep, " +
                 std::to_string(measured_.back().memory >> 10) + " KB and " +
                 std::to_string(measured_.back().descriptors) + " descriptors at the end");
         fleet_.reset();

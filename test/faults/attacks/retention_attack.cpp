@@ -9,6 +9,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <map>
+#include <set>
+#include <stop_token>
 #include <thread>
 
 namespace waymark::faults {
@@ -196,7 +199,15 @@ public:
             all.emplace_back([this] {
                 std::mt19937_64 random(seed_);
                 while (at_work_ > 0)
-                    guarded([&] { store_.prune("agent", retention{}.keep_last(random() % 3), dry_run::no); });
+                    guarded([&] { prune(random); });
+            });
+            all.emplace_back([this] {
+                while (at_work_ > 0)
+                    guarded([&] { store_.compact(); });
+            });
+            all.emplace_back([this] {
+                while (at_work_ > 0)
+                    guarded([&] { watch_forks(); });
             });
         }
         guarded([this] {
@@ -209,11 +220,41 @@ public:
             if (const auto damages = store_.verify().damages(); !damages.empty())
                 fail("damage: " + damages[0].what);
         });
+        for (const auto& [name, counts] : seen_)
+            if (counts.size() > 1)
+                fail("a part of '" + name + "' was seen while it was copied or erased");
         return wrong_;
     }
 
 private:
     static constexpr int turns = 12;
+
+    //! Every third is stopped after its first transaction, and begun again.
+    void prune(std::mt19937_64& random)
+    {
+        const auto policies = retention{}.keep_last(random() % 3);
+        if (random() % 3 == 0) {
+            std::stop_source stop;
+            upkeep_control control = [&](const upkeep_progress&) { stop.request_stop(); };
+            control.stop_with(stop.get_token());
+            try {
+                store_.prune("agent", policies, dry_run::no, control);
+            } catch (const error& failure) {
+                if (failure.code() != std::errc::operation_canceled)
+                    throw;
+            }
+        }
+        store_.prune("agent", policies, dry_run::no);
+    }
+
+    //! Whoever sees a fork sees all of it.
+    void watch_forks()
+    {
+        for (const auto& agent : store_.list_agents())
+            if (agent.starts_with("fork-"))
+                if (const auto count = store_.count(query(agent)); count > 0)
+                    seen_[agent].insert(count);
+    }
 
     void work(std::uint64_t number, void (race::*turn)(std::mt19937_64&, int))
     {
@@ -252,9 +293,17 @@ private:
     void fork(std::mt19937_64&, int turn)
     {
         const auto name = "fork-" + std::to_string(turn);
-        store_.copy_agent("agent", name);
+        try {
+            store_.copy_agent("agent", name);
+        } catch (const error& failure) {
+            if (failure.code() != errc::busy) // checkpoints of the origin went all the time
+                throw;
+            return;
+        }
         if (store_.load_all(query(name)).empty()) // all of it loads, whatever became of the original
             fail("a fork is empty");
+        if (turn % 2 == 0)
+            store_.erase_agent(name);
     }
 
     //! A step that is pending keeps its checkpoint.
@@ -293,6 +342,7 @@ private:
     store& store_;
     std::uint64_t seed_;
     std::atomic<int> at_work_ = 4;
+    std::map<std::string, std::set<std::uint64_t>> seen_; // how much, by who watches the forks
     std::mutex mutex_;
     std::vector<std::string> wrong_;
 };
@@ -317,6 +367,13 @@ public:
                 noticed = !interrupted_prune(greedy, seed).cut(random, runs).empty();
             }
             to.self_check(name_of(kind) + " that prunes one too many", noticed);
+            bool is_seen = false;
+            for (std::uint64_t seed = 1; seed < 20 && !is_seen; ++seed) {
+                const test::temporary_folder folder(fast_folder());
+                piecemeal_store piecemeal(open_store(kind, folder.path()));
+                is_seen = !race(piecemeal, seed).run().empty();
+            }
+            to.self_check(name_of(kind) + " that copies and erases agents piece by piece", is_seen);
         }
     }
 

@@ -89,4 +89,25 @@ public:
     }
 };
 
+//! Copies and erases agents one checkpoint after the other, where everybody sees it.
+class piecemeal_store final : public test::forwarding_store {
+public:
+    using forwarding_store::forwarding_store;
+
+    std::uint64_t copy_agent(std::string_view from, std::string_view to,
+                             const upkeep_control& /*control*/) override
+    {
+        const auto all = load_all(query(std::string(from)).oldest_first());
+        for (const auto& each : all)
+            save(checkpoint(each).with_agent(std::string(to)));
+        return all.size();
+    }
+    std::uint64_t erase_agent(std::string_view agent) override
+    {
+        for (const auto& each : list(query(std::string(agent)).oldest_first()))
+            erase(agent, each.scope(), each.id());
+        return forwarding_store::erase_agent(agent);
+    }
+};
+
 } // namespace waymark::faults

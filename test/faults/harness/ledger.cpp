@@ -97,6 +97,15 @@ void ledger::add(const ledger_entry& entry)
     }
 }
 
+//! How many checkpoints there are if all are there.
+std::size_t ledger::wanted_of(const std::string& agent_id) const
+{
+    std::size_t count = 0;
+    for (const auto& [key, expected] : checkpoints_)
+        count += key.agent_id() == agent_id && expected.may_be_there ? 1 : 0;
+    return count;
+}
+
 void ledger::check_agent(store& subject, const std::string& agent_id, std::vector<std::string>& wrong) const
 {
     std::set<checkpoint_key> found;
@@ -125,6 +134,9 @@ void ledger::check_agent(store& subject, const std::string& agent_id, std::vecto
         else if (!expected.contents.contains(content_of(*loaded)))
             wrong.push_back(described(header.key()) + " has other content than was saved");
     }
+    if (agent_id == the_copy && !found.empty() && found.size() != wanted_of(agent_id))
+        wrong.push_back("a part of a copy is there: " + std::to_string(found.size()) + " of " +
+                        std::to_string(wanted_of(agent_id)) + " checkpoints");
     std::sort(order.begin(), order.end());
     for (std::size_t i = 1; i < order.size(); ++i)
         if (order[i - 1].second >= order[i].second)

@@ -12,6 +12,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace waymark::faults {
@@ -31,6 +32,10 @@ struct ledger_entry {
     //! The same, if it is not certain that the writer was told.
     ledger_entry only_tried() const;
 };
+
+//! The agent that is only made as a copy of another one, and only erased as a whole: all of it is there, or
+//! nothing.
+inline constexpr std::string_view the_copy = "copy";
 
 //! A fingerprint of what a checkpoint holds, without what the store decides.
 std::uint64_t content_of(const checkpoint& value);
@@ -56,6 +61,8 @@ private:
     };
     void check_agent(store& subject, const std::string& agent_id, std::vector<std::string>& wrong) const;
     void check_steps(store& subject, const std::string& agent_id, std::vector<std::string>& wrong) const;
+
+    std::size_t wanted_of(const std::string& agent_id) const;
 
     std::map<checkpoint_key, state> checkpoints_;
     std::map<checkpoint_key, state> steps_;
