@@ -234,8 +234,21 @@ transfer_result export_lines(store& from, const std::filesystem::path& file, con
         }
         transfer_result result;
         {
+            // Little by little: the saves of others wait for a disk that has much to sync.
+            constexpr std::streamoff bytes_between_syncs = 4'000'000;
             std::ofstream to(aside, std::ios::binary);
-            result = export_lines(from, to, options);
+            std::streamoff synced = 0;
+            auto paced = options;
+            paced.with_progress([&](const transfer_result& now) {
+                if (const std::streamoff written = to.tellp(); written - synced >= bytes_between_syncs) {
+                    to.flush();
+                    files::sync_file(files::open(aside, O_RDONLY), aside);
+                    synced = written;
+                }
+                if (options.progress())
+                    options.progress()(now);
+            });
+            result = export_lines(from, to, paced);
         }
         files::sync_file(files::open(aside, O_RDONLY), aside);
         std::error_code failure;
