@@ -86,9 +86,12 @@ private:
 //! a thread of Asio's `system_context`, and an async_store is made of what it returns. To connect to a
 //! server, or to bring an old file up to date, takes time.
 //!
-//!     const auto open = [] { return std::make_shared<waymark::postgres_store>("postgresql://db/agents"); };
+//!     const auto open = [file] { return std::make_shared<waymark::sqlite_store>(file); };
 //!     const auto store = co_await waymark::async_open(executor, open);
 //!     waymark::session session{*store, "planner"};
+//!
+//! Name the factory first, as above: g++ 12 destroys a lambda twice that captures by value and is written
+//! inside a `co_await` expression, and here that does not compile.
 //!
 //! @par Handler signature
 //! `void(std::error_code, std::unique_ptr<async_store>)`
@@ -101,19 +104,28 @@ private:
 //! what the factory throws: those of the backend's constructor; `errc::invalid_argument` as the constructor
 //! of async_store
 template <store_factory Factory, detail::token_for<std::unique_ptr<async_store>> Token = default_token>
-auto async_open(asio::any_io_executor executor, Factory factory, async_options options,
+    requires detail::safe_in_co_await<Factory>
+auto async_open(asio::any_io_executor executor, Factory&& factory, async_options options,
                 Token&& token = Token{})
 {
+    using function = std::decay_t<Factory>;
     const auto pool = options.pool() ? options.pool() : asio::any_io_executor(asio::system_executor());
-    auto where = std::make_shared<detail::open_queue<Factory>>(pool);
-    return detail::start_request<detail::open_request<Factory>>(
-        where, executor, std::forward<Token>(token), executor, std::move(options), std::move(factory));
+    auto where = std::make_shared<detail::open_queue<function>>(pool);
+    return detail::start_request<detail::open_request<function>>(where, executor, std::forward<Token>(token),
+                                                                 executor, std::move(options),
+                                                                 function(std::forward<Factory>(factory)));
 }
 //! The same without options. Handler signature: `void(std::error_code, std::unique_ptr<async_store>)`
 template <store_factory Factory, detail::token_for<std::unique_ptr<async_store>> Token = default_token>
-auto async_open(asio::any_io_executor executor, Factory factory, Token&& token = Token{})
+    requires detail::safe_in_co_await<Factory>
+auto async_open(asio::any_io_executor executor, Factory&& factory, Token&& token = Token{})
 {
-    return async_open(std::move(executor), std::move(factory), async_options(), std::forward<Token>(token));
+    return async_open(std::move(executor), std::forward<Factory>(factory), async_options(),
+                      std::forward<Token>(token));
 }
+//! Name the factory first: `const auto open = …; co_await async_open(executor, open);`
+template <store_factory Factory, class... Rest>
+    requires(!detail::safe_in_co_await<Factory>)
+void async_open(asio::any_io_executor executor, Factory&& factory, Rest&&... rest) = delete;
 
 } // namespace waymark

@@ -16,6 +16,7 @@ struct queue_figures {
     side writes; //!< of agents
     side reads;
     side upkeep; //!< verification, exports, imports, compaction and the retention of sessions
+    std::size_t held_by_sessions = 0; //!< writes that wait for their turn in a session
 };
 
 } // namespace waymark

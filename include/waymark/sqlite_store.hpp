@@ -22,6 +22,8 @@ public:
     //! How long to wait for other processes that write before failing with `errc::busy`. Default: 10 seconds.
     sqlite_options& with_busy_timeout(std::chrono::milliseconds timeout) noexcept
     { busy_timeout_ = timeout; return *this; }
+    //! Opens a file that is there, and makes none: a mistyped path is `errc::not_found`. Default: off.
+    sqlite_options& must_exist(bool must = true) noexcept { must_exist_ = must; return *this; }
     //! Overwrites deleted data in the file with zeros. docs/guarantees.md says what stays readable all the
     //! same (the write-ahead log until it is reused, backups, blocks that a file system or a disk has moved).
     //! Default: off.
@@ -35,6 +37,7 @@ public:
 
     waymark::durability durability() const noexcept { return durability_; }
     std::chrono::milliseconds busy_timeout() const noexcept { return busy_timeout_; }
+    bool must_exist() const noexcept { return must_exist_; }
     bool secure_erase() const noexcept { return secure_erase_; }
     const waymark::limits& limits() const noexcept { return limits_; }
     const std::shared_ptr<store_observer>& observer() const noexcept { return observer_; }
@@ -42,6 +45,7 @@ public:
 private:
     waymark::durability durability_ = waymark::durability::full;
     std::chrono::milliseconds busy_timeout_ = std::chrono::seconds(10);
+    bool must_exist_ = false;
     bool secure_erase_ = false;
     waymark::limits limits_;
     std::shared_ptr<store_observer> observer_;
@@ -58,13 +62,12 @@ private:
 //! Thread safety: all functions may be called concurrently. Do not use an object in a child after `fork()`.
 class sqlite_store final : public detail::table_store {
 public:
-    //! Opens the file; makes it, and missing folders, if it is not there (for the owner alone). Links in the
-    //! path are followed once, as the system does it; one that leads nowhere stands for the file it names.
+    //! Opens the file; makes it, and missing folders, if it is not there (for the owner alone), unless it
+    //! `must_exist`. Links in the path are followed once, as the system does it; one that leads nowhere
+    //! stands for the file it names.
     //! @throws waymark::error `unsupported_format` (written by a newer version; left untouched),
-    //! `invalid_argument` (not a Waymark database, which is left untouched, or not the path of a file, such
-    //! as
-    //! ":memory:"),
-    //! `corrupt`, `busy`, `io`.
+    //! `invalid_argument` (not a Waymark database, which is left untouched, or not the path of a file:
+    //! ":memory:" and "file:…" are none), `not_found` (see must_exist), `corrupt`, `busy`, `io`.
     explicit sqlite_store(const std::filesystem::path& path, const sqlite_options& options = {});
     ~sqlite_store() override;
 

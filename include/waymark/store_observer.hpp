@@ -57,6 +57,9 @@ public:
     //! @pre 0 <= fraction <= 1
     std::uint64_t quantile(double fraction) const noexcept;
 
+    //! What came since an earlier look. The largest value is then known as well as a quantile.
+    friend histogram operator-(histogram now, const histogram& earlier) noexcept;
+
 private:
     friend class store_observer;
 
@@ -92,12 +95,15 @@ struct store_figures {
     {
         return operations[static_cast<std::size_t>(operation)];
     }
+
+    //! What came since an earlier look: the last second, say.
+    friend store_figures operator-(store_figures now, const store_figures& earlier) noexcept;
 };
 
 enum class log_level : unsigned char {
     debug, //!< every operation
     info,  //!< upkeep that has ended; operations that were refused for a reason of their own: a conflict, say
-    warning, //!< what passes: retries, lost connections, a busy or full store
+    warning, //!< trouble that passes: retries, lost connections, a busy or full store
     error,   //!< what someone should look at: damage, I/O errors, unknown outcomes, a store out of use
 };
 
@@ -146,7 +152,7 @@ public:
     store_observer& operator=(const store_observer&) = delete;
     ~store_observer();
 
-    //! Has `log` called for everything that is at least as grave as `least`, on a thread of the store,
+    //! Has `log` called for everything that is at least as severe as `least`, on a thread of the store,
     //! perhaps on several at once. It must neither wait nor call the store; what it throws is ignored.
     store_observer& on_log(log_level least, log_function log);
     //! What it has seen. Taken while others count, the figures may be some operations apart from each other.

@@ -40,7 +40,7 @@ private:
 };
 
 //! Called on the thread that exports or imports, from time to time and once at the end. It must not call the
-//! store.
+//! store. In a coroutine, name a lambda that captures by value first: see upkeep_control.
 using transfer_callback = std::function<void(const transfer_result&)>;
 
 //! Options of the exports.
@@ -57,13 +57,14 @@ public:
         return *this;
     }
 
-    //! Ends the export between two pages, with `std::errc::operation_canceled`.
+    //! Ends the export between two pages, with `std::errc::operation_canceled` (async:
+    //! `asio::error::operation_aborted`). No file is left.
     export_options& stop_with(std::stop_token token)
     {
         control_.stop_with(std::move(token));
         return *this;
     }
-    //! The same if one of those stops that this one has.
+    //! Adds the tokens of a control.
     export_options& stop_with(const upkeep_control& other)
     {
         control_.stop_with(other);
@@ -99,10 +100,10 @@ public:
     import_options& as_agent(std::string agent_id);
     import_options& with_progress(transfer_callback progress)
     { progress_ = std::move(progress); return *this; }
-    //! Ends the import between two batches, with `std::errc::operation_canceled`. What was imported until then
-    //! stays; importing again does the rest.
+    //! Ends the import between two batches, with `std::errc::operation_canceled` (async:
+    //! `asio::error::operation_aborted`). What was imported until then stays; importing again does the rest.
     import_options& stop_with(std::stop_token token) { control_.stop_with(std::move(token)); return *this; }
-    //! The same if one of those stops that this one has.
+    //! Adds the tokens of a control.
     import_options& stop_with(const upkeep_control& other) { control_.stop_with(other); return *this; }
     // clang-format on
 

@@ -1,4 +1,4 @@
-//! Long work on a store that nobody's next turn waits for: how far it is, and how it is stopped.
+//! Long work on a store, which saves do not wait for: how far it is, and how it is stopped.
 #pragma once
 
 #include <concepts>
@@ -16,8 +16,12 @@ struct upkeep_progress {
     std::uint64_t total = 0; //!< about; 0: not known
 };
 
-//! The reins of upkeep: `verify`, `prune`, `copy_agent`, `erase_scope`, `sweep`, `compact`, exports and
-//! imports. Such work runs in short transactions, between which it looks here.
+//! Steers work that takes long: `verify`, `prune`, `copy_agent`, `erase_scope`, `sweep` and `compact`. It
+//! runs in short transactions, between which it looks here. (Exports and imports have the same in their
+//! options.)
+//!
+//! In a coroutine, name a lambda that captures by value before you give it to a control inside a `co_await`
+//! expression: g++ 12 destroys it twice there.
 class upkeep_control {
 public:
     using progress_function = std::function<void(const upkeep_progress&)>;
@@ -36,15 +40,16 @@ public:
         progress_ = std::move(function);
         return *this;
     }
-    //! Ends the work between two of its transactions, with `std::errc::operation_canceled`. What was done
-    //! until then stays; the next call does the rest. May be called more than once: each can stop it.
+    //! Ends the work between two of its transactions, with `std::errc::operation_canceled`; an async function
+    //! then ends with `asio::error::operation_aborted`. What was done until then stays, and the next call
+    //! does the rest. May be called more than once: each token can stop it.
     upkeep_control& stop_with(std::stop_token token)
     {
         stops_.push_back(std::move(token));
         return *this;
     }
 
-    //! The same for whatever stops the other one.
+    //! Adds the tokens of another control.
     upkeep_control& stop_with(const upkeep_control& other)
     {
         stops_.insert(stops_.end(), other.stops_.begin(), other.stops_.end());

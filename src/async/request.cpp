@@ -126,9 +126,9 @@ std::string request::describe_departure(std::error_code code) const noexcept
     try {
         auto text = agent_id_.empty() ? std::string() : "agent " + detail::quoted(agent_id_) + ": ";
         if (code == errc::outcome_unknown)
-            text +=
-                "cancelled while it was being carried out, which goes on: it will take place as a whole or "
-                "not at all; async_flush waits for it, and a look tells";
+            text += "its caller stopped waiting while it was being carried out, which goes on: it will take "
+                    "place "
+                    "as a whole or not at all; async_flush waits for it, and then a load tells";
         else
             text += "cancelled; it has changed nothing, and may be started again";
         return text;

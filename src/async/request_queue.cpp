@@ -59,6 +59,8 @@ request_queue::admission request_queue::push(const std::shared_ptr<request>& arr
 {
     if (arrived->scheduled() == request::schedule::flush)
         return push_flush(arrived);
+    if (std::exchange(arrived->is_held_by_session_, false))
+        --held_by_sessions_;
     auto& where = side_of(*arrived);
     const bool enters = where.waiting.empty() && has_slot_for(*arrived, where);
     if (!enters) {
@@ -226,12 +228,15 @@ void request_queue::count(request& write) noexcept
 
 void request_queue::announce(request& taken) noexcept
 {
-    taken.is_announced_ = true;
+    taken.is_announced_ = taken.is_held_by_session_ = true;
+    ++held_by_sessions_;
     count(taken);
 }
 
 void request_queue::retire(const request& ended, request_list& flushed) noexcept
 {
+    if (ended.is_held_by_session_)
+        --held_by_sessions_;
     --unended_writes_;
     flushes_.remove_if(
         [&](request& flush) { return ended.number_ < flush.number_ && --flush.to_wait_for_ == 0; }, flushed);

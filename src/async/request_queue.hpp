@@ -59,7 +59,10 @@ public:
     //! Removes everything that has not been taken.
     request_list remove_all() noexcept;
 
-    queue_figures figures() const noexcept { return {writes_.figures, reads_.figures, upkeep_.figures}; }
+    queue_figures figures() const noexcept
+    {
+        return {writes_.figures, reads_.figures, upkeep_.figures, held_by_sessions_};
+    }
     const queue_figures::side& figures_for(const request& one) noexcept { return side_of(one).figures; }
     std::size_t lane_of(const std::string& agent_id) const noexcept;
 
@@ -105,6 +108,7 @@ private:
     side upkeep_; // what is in no agent's order
     holds holds_;
     std::uint64_t last_number_ = 0;
+    std::size_t held_by_sessions_ = 0;
     std::size_t unended_writes_ = 0; // pushed or announced, without flushes
 };
 

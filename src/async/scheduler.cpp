@@ -62,10 +62,12 @@ public:
     void announce(request& taken) noexcept;
     void retire(const request& ended) noexcept;
     void close() noexcept;
+    void note(const request& ended, clock::duration took) const noexcept;
 
     std::shared_ptr<store> backend; // let go when it is closed
     const std::error_code aborted;
-    std::unique_ptr<work_executor> pool; // likewise
+    const std::shared_ptr<store_observer> observer; // null: nobody observes
+    std::unique_ptr<work_executor> pool;            // let go when it is closed
 
 private:
     using lock = std::unique_lock<std::mutex>;
@@ -125,8 +127,7 @@ private:
     void end(std::shared_ptr<request> ended) const noexcept;
     void end_all(request_list& ended) const noexcept;
 
-    const std::shared_ptr<store_observer> observer_; // null: nobody observes
-    const waymark::limits limits_;                   // the backend's, as is the identity
+    const waymark::limits limits_; // the backend's, as is the identity
     const std::uint64_t identity_;
     const std::size_t batch_operations_;
     const stored_prefix* const mark_; // owns one reference
@@ -260,8 +261,8 @@ void scheduler::impl::strand::carry_out(lock& held) noexcept
     owner_.queue_.release(batch_, flushed);
     owner_.wake_without_fail(held);
     held.unlock();
-    if (owner_.observer_ && kind_ == kind::lane)
-        owner_.observer_->batch_ended(batch_.size(), took_);
+    if (owner_.observer && kind_ == kind::lane)
+        owner_.observer->batch_ended(batch_.size(), took_);
     for (auto& each : batch_)
         owner_.end(std::move(each));
     batch_.clear();
@@ -347,7 +348,7 @@ scheduler::impl::impl(std::shared_ptr<store> chosen, const scheduler_limits& lim
                       std::error_code code_of_aborted, std::shared_ptr<store_observer> observed_by)
     : backend(std::move(chosen)),
       aborted(code_of_aborted),
-      observer_(std::move(observed_by)),
+      observer(std::move(observed_by)),
       limits_(backend->accepted_limits()),
       identity_(backend->identity()),
       batch_operations_(limits.batch_operations),
@@ -377,8 +378,8 @@ void scheduler::impl::submit(const std::shared_ptr<request>& submitted) noexcept
         lock held(mutex_);
         const auto full = queue_.figures_for(*submitted);
         submitted->started(full.queued_operations);
-        if (observer_ && !submitted->is_read())
-            observer_->write_started(full.queued_operations);
+        if (observer && !submitted->is_read())
+            observer->write_started(full.queued_operations);
         if (closing_)
             submitted->fail(errc::closed, "the async_store was destroyed before the operation could begin");
         else {
@@ -455,16 +456,19 @@ void scheduler::impl::abort(request_list unended) const noexcept
 //! Everything that was submitted ends here.
 void scheduler::impl::end(std::shared_ptr<request> ended) const noexcept
 {
-    if (observer_ == nullptr)
-        return request::end(std::move(ended));
-    if (ended->code() == aborted) {
-        observer_->aborted(ended->what());
-    } else {
-        observer_->wrote(ended->bytes_written());
-        observer_->ended(ended->what(), ended->agent_id(), clock::now() - ended->start(), ended->code(),
-                         ended->details());
-    }
+    const auto took = observer ? clock::now() - ended->start() : clock::duration();
+    note(*ended, took);
     request::end(std::move(ended));
+}
+
+void scheduler::impl::note(const request& ended, clock::duration took) const noexcept
+{
+    if (observer == nullptr)
+        return;
+    if (ended.code() == aborted)
+        return observer->aborted(ended.what());
+    observer->wrote(ended.bytes_written());
+    observer->ended(ended.what(), ended.agent_id(), took, ended.code(), ended.details());
 }
 
 void scheduler::impl::end_all(request_list& ended) const noexcept
@@ -558,6 +562,16 @@ void scheduler::announce(request& taken) noexcept
 void scheduler::retire(const request& ended) noexcept
 {
     impl_->retire(ended);
+}
+
+void scheduler::note_unsubmitted(const request& ended) const noexcept
+{
+    impl_->note(ended, {});
+}
+
+const std::shared_ptr<store_observer>& scheduler::observer() const noexcept
+{
+    return impl_->observer;
 }
 
 void scheduler::close() noexcept

@@ -127,14 +127,18 @@ void session_core::submit(const std::shared_ptr<request>& submitted)
         if (closed_)
             submitted->fail(errc::closed,
                             if_memory_allows([] { return std::string("the session was destroyed"); }));
-        else if (queue_.size() >= options_.max_pending())
+        else if (queue_.size() >= options_.max_pending() && submitted->what() != store_operation::flush) {
             submitted->fail(errc::overloaded, if_memory_allows([this] {
                                 return std::to_string(queue_.size()) +
                                        " operations wait in the session of agent " +
                                        detail::quoted(agent_id_) +
                                        "; await them, or raise session_options::with_max_pending";
                             }));
-        else {
+            if (dynamic_cast<session_save*>(submitted.get()) != nullptr) {
+                ++refused_saves_;
+                posts = !std::exchange(is_posted_, true);
+            }
+        } else {
             if (self_ == nullptr) {
                 executor_->set_busy(true);
                 self_ = shared_from_this();
@@ -144,8 +148,12 @@ void session_core::submit(const std::shared_ptr<request>& submitted)
             posts = current_ == nullptr && !std::exchange(is_posted_, true);
         }
     }
-    if (!is_queued)
-        return hand_over_unbegun(submitted);
+    if (!is_queued) {
+        hand_over_unbegun(submitted);
+        if (posts)
+            post_without_fail();
+        return;
+    }
     if (!posts)
         return;
     try {
@@ -191,6 +199,7 @@ void session_core::cancel(request& wanted, departure how) noexcept
 void session_core::hand_over_unbegun(std::shared_ptr<request> ended) noexcept
 {
     retire(*ended);
+    scheduler_->note_unsubmitted(*ended);
     request::hand_over(std::move(ended));
 }
 
@@ -211,6 +220,12 @@ void session_core::close() noexcept
     before_save_->clear();
     on_checkpoint_->clear();
     on_error_->clear();
+    if (const auto& observer = scheduler_->observer(); observer && !left.empty())
+        observer->log(log_level::warning, if_memory_allows([&] {
+                          return "a session of agent " + detail::quoted(agent_id_) + " was destroyed while " +
+                                 std::to_string(left.size()) +
+                                 " operations waited in it, which are aborted; flush it first";
+                      }));
     while (!left.empty()) {
         auto each = left.pop_front();
         each->abort(scheduler_->aborted());
@@ -246,7 +261,7 @@ void session_core::post_without_fail() noexcept
 
 bool session_core::has_turn() const noexcept
 {
-    return arrived_ || prune_arrived_ || (current_ == nullptr && !queue_.empty());
+    return arrived_ || prune_arrived_ || refused_saves_ > 0 || (current_ == nullptr && !queue_.empty());
 }
 
 session_core::turn session_core::next_turn(std::shared_ptr<session_core>& self) noexcept
@@ -256,6 +271,8 @@ session_core::turn session_core::next_turn(std::shared_ptr<session_core>& self) 
         return turn::carried_out;
     if (std::exchange(prune_arrived_, false))
         return turn::pruned;
+    if (refused_saves_ > 0)
+        return turn::refused;
     if (current_ == nullptr && !queue_.empty()) {
         current_ = queue_.pop_front();
         is_submitted_ = is_unwanted_ = false;
@@ -279,6 +296,9 @@ void session_core::run()
             break;
         case turn::pruned:
             pruned();
+            break;
+        case turn::refused:
+            report_refusals();
             break;
         case turn::next:
             begin_next();
@@ -319,6 +339,22 @@ void session_core::drop() noexcept
         retire(unended.front());
         request::drop(unended.pop_front());
     }
+}
+
+//! Hooks are called in turns, and not by whoever asked for too much.
+void session_core::report_refusals() noexcept
+{
+    std::size_t refused = 0;
+    {
+        const std::lock_guard lock(mutex_);
+        refused = std::exchange(refused_saves_, 0);
+    }
+    report(session_error::source::save, errc::overloaded, if_memory_allows([&] {
+               return std::to_string(refused) + " saves found no room in the session of agent " +
+                      detail::quoted(agent_id_) +
+                      ", and nothing of them is stored; await saves, or raise "
+                      "session_options::with_max_pending";
+           }));
 }
 
 session_request& session_core::current() const noexcept

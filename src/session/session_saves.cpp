@@ -229,13 +229,25 @@ void session_core::save_carried_out(session_save& save) noexcept
             position_ = std::move(save.position_);
             position_.sequence = sequence;
         }
-    } else if (save.code() == errc::conflict && options_.is_exclusive()) {
+    } else if (save.code() == errc::conflict) {
+        fail_as_taken(save);
         try {
-            return look(&session_core::look_up_head, &session_core::explain_conflict);
+            if (options_.is_exclusive())
+                return look(&session_core::look_up_head, &session_core::explain_conflict);
         } catch (...) { // NOLINT(bugprone-empty-catch): it stays a conflict, without the explanation
         }
     }
     end_save(save);
+}
+
+//! Unless the head was moved, which an exclusive session looks at, the id is taken.
+void session_core::fail_as_taken(session_save& save) const noexcept
+{
+    save.fail(errc::conflict, if_memory_allows([&] {
+                  return "checkpoint " + detail::quoted(save.id_) + " of agent " + detail::quoted(agent_id_) +
+                         " exists with other content, or another parent, and a session replaces nothing; "
+                         "give the draft another id";
+              }));
 }
 
 void session_core::look_up_head(store& from)

@@ -70,6 +70,43 @@ std::uint64_t histogram::quantile(double fraction) const noexcept
     return largest_;
 }
 
+histogram operator-(histogram now, const histogram& earlier) noexcept
+{
+    std::uint64_t largest = 0;
+    for (std::size_t bucket = 0; bucket < histogram::buckets; ++bucket) {
+        now.in_buckets_[bucket] -= earlier.in_buckets_[bucket];
+        if (now.in_buckets_[bucket] > 0)
+            largest = std::min(now.largest_, histogram::upper_bound(bucket));
+    }
+    now.largest_ = largest;
+    now.count_ -= earlier.count_;
+    now.sum_ -= earlier.sum_;
+    return now;
+}
+
+store_figures operator-(store_figures now, const store_figures& earlier) noexcept
+{
+    for (std::size_t i = 0; i < store_operations; ++i) {
+        auto& left = now.operations[i];
+        const auto& right = earlier.operations[i];
+        left.succeeded -= right.succeeded;
+        left.failed -= right.failed;
+        left.aborted -= right.aborted;
+        left.latency = left.latency - right.latency;
+    }
+    now.batches = now.batches - earlier.batches;
+    now.commits = now.commits - earlier.commits;
+    now.queue_depths = now.queue_depths - earlier.queue_depths;
+    now.busy_waits = now.busy_waits - earlier.busy_waits;
+    now.overloaded -= earlier.overloaded;
+    now.bytes_written -= earlier.bytes_written;
+    now.connections -= earlier.connections;
+    now.connections_lost -= earlier.connections_lost;
+    now.lost_commits -= earlier.lost_commits;
+    now.retries -= earlier.retries;
+    return now;
+}
+
 // Counters
 
 namespace {
@@ -111,6 +148,13 @@ log_level level_of(std::error_code failure) noexcept
         failure == errc::unsupported_format)
         return log_level::error;
     return log_level::info;
+}
+
+//! The record names it already.
+std::string without_agent(std::string_view details, std::string_view agent_id)
+{
+    const auto begin = "agent " + detail::quoted(agent_id) + ": ";
+    return std::string(details.starts_with(begin) ? details.substr(begin.size()) : details);
 }
 
 std::string milliseconds(std::chrono::nanoseconds time)
@@ -226,8 +270,9 @@ void store_observer::ended(store_operation operation, std::string_view agent_id,
     if (!logs(level))
         return;
     try {
-        const auto text = code ? code.message() + (details.empty() ? "" : ": ") + std::string(details)
-                               : "done in " + milliseconds(latency);
+        const auto text =
+            code ? without_agent(details, agent_id) + (details.empty() ? "" : ": ") + code.message()
+                 : "done in " + milliseconds(latency);
         tell({level, to_string(operation), agent_id, text});
     } catch (const std::bad_alloc&) {
         tell({level, to_string(operation), agent_id, "failed; there is no memory to say how"});

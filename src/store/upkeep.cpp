@@ -23,8 +23,9 @@ bool upkeep_control::is_stopped() const noexcept
 void upkeep_control::require_wanted() const
 {
     if (is_stopped())
-        throw error(std::make_error_code(std::errc::operation_canceled),
-                    "the upkeep was stopped; what it has done stays, and the next call does the rest");
+        throw error(
+            std::make_error_code(std::errc::operation_canceled),
+            "it was stopped, as its caller asked; what was done stays, and calling it again does the rest");
 }
 
 void upkeep_control::give_way() const

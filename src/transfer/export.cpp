@@ -57,8 +57,8 @@ private:
     static void require_content(store& from, const std::string& agent_id)
     {
         if (from.list(query(agent_id).limit(1)).empty() && from.load_steps(step_query(agent_id)).empty())
-            throw error(errc::not_found, "there is nothing of agent " + detail::quoted(agent_id) +
-                                             " to export; list_agents() says which agents there are");
+            throw error(errc::not_found,
+                        "there is nothing of agent " + detail::quoted(agent_id) + " to export");
     }
 
     void export_agent(store& from, const std::string& agent_id, const export_options& options)

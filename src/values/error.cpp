@@ -18,8 +18,8 @@ public:
         case errc::invalid_argument:
             return "the input was refused and nothing was written; correct it";
         case errc::not_found:
-            return "something that this call depends on does not exist; list(), list_agents() and "
-                   "load_steps() show what there is";
+            return "something that this call depends on does not exist; list, list_agents and load_steps "
+                   "show what there is";
         case errc::conflict:
             return "the store does not hold what the caller expected and nothing was changed; load it again "
                    "and decide anew";
@@ -39,7 +39,8 @@ public:
         case errc::unsupported_format:
             return "written by a newer version of Waymark and left untouched; upgrade the library";
         case errc::outcome_unknown:
-            return "it is not known whether this took place; it did so as a whole or not at all: load it and look";
+            return "it is not known whether this took place; it did so as a whole or not at all: load it and "
+                   "look";
         case errc::step_in_doubt:
             return "the step began and its end was never recorded; find out whether its effect happened";
         case errc::vetoed:

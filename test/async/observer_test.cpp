@@ -92,6 +92,26 @@ TEST_CASE("quantiles are at most a quarter too high, and never above the largest
     CHECK(depths.quantile(1.0) == 1000);
 }
 
+TEST_CASE("the difference of two looks is what came between them")
+{
+    store_observer observer;
+    observer.write_started(1'000);
+    observer.ended(store_operation::save, "agent", std::chrono::milliseconds(90), {}, {});
+    const auto before = observer.figures();
+    observer.write_started(3);
+    observer.write_started(5);
+    observer.ended(store_operation::save, "agent", std::chrono::microseconds(7), {}, {});
+    observer.ended(store_operation::load, "agent", std::chrono::microseconds(7), errc::io, {});
+    const auto between = observer.figures() - before;
+    CHECK(between.queue_depths.count() == 2);
+    CHECK(between.queue_depths.sum() == 8);
+    CHECK(between.queue_depths.largest() == 5);
+    CHECK(between.of(store_operation::save).succeeded == 1);
+    CHECK(between.of(store_operation::save).latency.quantile(1) < 10'000);
+    CHECK(between.of(store_operation::load).failed == 1);
+    CHECK((before - before).of(store_operation::save).latency.largest() == 0);
+}
+
 TEST_CASE("an observer counts what succeeded, failed and was cancelled, by operation")
 {
     observed_fixture f;

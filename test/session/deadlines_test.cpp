@@ -165,6 +165,36 @@ TEST_CASE("a step whose beginning is left is withdrawn, and may be made again")
     CHECK(runs == 1);
 }
 
+TEST_CASE("a step whose action is cancelled is in doubt, and remembers why")
+{
+    test::gated_fixture f;
+    session session(f.store, "agent");
+    asio::steady_timer never(f.io, asio::steady_timer::time_point::max());
+    const auto wait = [&]() -> asio::awaitable<json::value> {
+        co_await never.async_wait(asio::use_awaitable);
+        co_return 1;
+    };
+    asio::cancellation_signal signal, unused;
+    made_step step, again;
+    session.async_step("call", wait, step.handler(signal));
+    f.run_until_calls(1);
+    while (f.io.run_one_for(std::chrono::milliseconds(1)) != 0 ||
+           f.store.queues().writes.queued_operations != 0)
+        ;
+    signal.emit(asio::cancellation_type::terminal);
+    f.io.run_for(std::chrono::milliseconds(1));
+    CHECK(step.code() == asio::error::operation_aborted);
+    f.io.restart();
+    f.io.run();
+    const auto records = f.backend->load_steps(step_query("agent"));
+    REQUIRE(records.size() == 1);
+    CHECK(records[0].failure() == "it was cancelled while it ran");
+    session.async_step("call", wait, again.handler(unused));
+    f.io.restart();
+    f.io.run();
+    CHECK(again.code() == errc::step_in_doubt);
+}
+
 TEST_CASE("a step whose recording is left has its result when it is made again")
 {
     test::gated_fixture f;

@@ -107,3 +107,64 @@ TEST_CASE("a flush does not wait for what a session is asked for after it")
     f.io.run();
     CHECK_FALSE(second);
 }
+
+TEST_CASE("a flush finds room in a session that is full, and covers what is there")
+{
+    test::gated_fixture f;
+    session session(f.store, "agent", session_options().with_max_pending(2));
+    f.backend->close_gate();
+    std::vector<std::error_code> saves(3);
+    std::error_code refused, flushed;
+    session.async_checkpoint("begun", 1, conversation(), test::into(saves[0]));
+    f.run_until_calls(1);
+    session.async_checkpoint("waits", 2, conversation(), test::into(saves[1]));
+    session.async_checkpoint("waits, too", 3, conversation(), test::into(saves[2]));
+    session.async_checkpoint("no room", 4, conversation(), test::into(refused));
+    session.async_flush(test::into(flushed));
+    f.io.poll();
+    CHECK(refused == errc::overloaded);
+    CHECK(flushed == std::errc::operation_in_progress);
+    CHECK(f.store.queues().held_by_sessions == 2);
+    f.backend->open_gate();
+    f.io.run();
+    CHECK_FALSE(flushed);
+    for (const auto& code : saves)
+        CHECK_FALSE(code);
+    CHECK(f.store.queues().held_by_sessions == 0);
+    CHECK(f.backend->count(query("agent")) == 3);
+}
+
+TEST_CASE("saves that a session refuses or drops are counted, logged and told to on_error")
+{
+    const auto observer = std::make_shared<store_observer>();
+    std::vector<std::string> lines;
+    observer->on_log(log_level::warning,
+                     [&](const log_record& record) { lines.emplace_back(record.message()); });
+    test::gated_fixture f(1, async_options().with_observer(observer));
+    std::optional<session> session(std::in_place, f.store, "agent", session_options().with_max_pending(1));
+    std::vector<std::string> told;
+    session->on_error([&](const session_error& event) {
+        CHECK(event.code() == errc::overloaded);
+        told.push_back(event.message());
+    });
+    f.backend->close_gate();
+    session->async_checkpoint("begun", 1, conversation(), asio::detached);
+    f.run_until_calls(1);
+    for (int i = 0; i < 4; ++i) // the first of them waits
+        session->async_checkpoint("detached", i, conversation(), asio::detached);
+    CHECK(told.empty()); // hooks are not called by whoever asks
+    f.io.poll();
+    REQUIRE(told.size() == 1);
+    CHECK(told[0].find("3 saves found no room in the session of agent 'agent'") != std::string::npos);
+    CHECK(observer->figures().overloaded == 3);
+    CHECK(lines.size() == 3);
+
+    session.reset();
+    CHECK(observer->figures().of(store_operation::save).aborted == 1);
+    REQUIRE(lines.size() == 4);
+    CHECK(lines[3].find("'agent'") != std::string::npos);
+    CHECK(lines[3].find("flush it first") != std::string::npos);
+    f.backend->open_gate();
+    f.io.run();
+    CHECK(f.backend->count(query("agent")) == 1);
+}

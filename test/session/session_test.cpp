@@ -242,6 +242,29 @@ TEST_CASE("what waits in the session can be cancelled, and is bounded")
     CHECK(saved[1].parent_id() == saved[0].id());
 }
 
+TEST_CASE("a session that would replace a checkpoint says that it does not, and what to do")
+{
+    test::gated_fixture f;
+    session session(f.store, "agent");
+    diagnostics details;
+    std::error_code code;
+    const auto first = session.draft(chat_of(1), 1).with_id("A");
+    const auto save = [&](const checkpoint& draft) {
+        session.async_checkpoint(draft, with_diagnostics(details, test::into(code)));
+        f.io.run();
+        f.io.restart();
+    };
+    save(first);
+    CHECK_FALSE(code);
+    save(first); // the same draft, right away: a retry
+    CHECK_FALSE(code);
+    save(session.draft(chat_of(2), 2).with_id("A"));
+    CHECK(code == errc::conflict);
+    CHECK(details.message().find("checkpoint 'A' of agent 'agent' exists") != std::string::npos);
+    CHECK(details.message().find("give the draft another id") != std::string::npos);
+    CHECK(f.backend->count(query("agent")) == 1);
+}
+
 TEST_CASE("destroying a session aborts what waits and lets finish what has begun")
 {
     test::gated_fixture fixture;

@@ -1,5 +1,6 @@
 //! sqlite_store and its file: making, refusing, sharing, failing.
 #include "catch.hpp"
+#include "refusal.hpp"
 #include "sqlite_probe.hpp"
 #include "temporary_folder.hpp"
 
@@ -511,4 +512,25 @@ TEST_CASE("the log that a killed process left is written again, also if the file
     sqlite_store store(folder.path() / (GENERATE(true, false) ? "link.db" : "left.db"));
     CHECK(fs::last_write_time(log) > before + 1h);
     CHECK(store.load("agent", "", "1"));
+}
+
+TEST_CASE("a store that must exist is not made, nor are folders")
+{
+    const test::temporary_folder folder;
+    const auto file = folder.path() / "no" / "store.db";
+    const auto said =
+        test::refusal([&] { sqlite_store(file, sqlite_options().must_exist()); }, errc::not_found);
+    CHECK(said.find("store.db") != std::string::npos);
+    CHECK_FALSE(std::filesystem::exists(folder.path() / "no"));
+    sqlite_store(file).save(checkpoint("agent"));
+    CHECK(sqlite_store(file, sqlite_options().must_exist()).count(query("agent")) == 1);
+}
+
+TEST_CASE("what looks like a path to SQLite alone is refused")
+{
+    for (const auto* name : {":memory:", "file:store.db?mode=ro"}) {
+        const auto said = test::refusal([&] { sqlite_store{name}; }, errc::invalid_argument);
+        CHECK(said.find(name) != std::string::npos);
+        CHECK_FALSE(std::filesystem::exists(name));
+    }
 }

@@ -110,7 +110,14 @@ TEST_CASE("pruning frees what it says, and compact gives it back")
     CHECK(dry.bytes() == real.bytes());
     CHECK(real.bytes() > 99 * 100'000);
     CHECK(real.bytes() < 99 * 102'000);
-    CHECK(f.store.compact() > 9'000'000);
+    std::vector<upkeep_progress> seen;
+    const upkeep_control control = [&](const upkeep_progress& now) { seen.push_back(now); };
+    CHECK(f.store.compact(control) > 9'000'000);
+    REQUIRE(seen.size() > 2);
+    CHECK(seen.back().done == seen.back().total);
+    CHECK(seen.back().done > 1000); // pages
+    for (std::size_t i = 1; i < seen.size(); ++i)
+        CHECK(seen[i].done >= seen[i - 1].done);
     CHECK(f.store.stats().bytes < before - 9'000'000);
     CHECK(f.store.prune("big", retention{}.keep_last(1), dry_run::no).count() == 0);
 

@@ -7,7 +7,11 @@
 #include <waymark/detail/scheduler.hpp>
 #include <waymark/with_diagnostics.hpp>
 
+#include <asio/awaitable.hpp>
+#include <boost/json/value.hpp>
+
 #include <chrono>
+#include <concepts>
 #include <memory>
 #include <new>
 #include <thread>
@@ -15,6 +19,13 @@
 #include <utility>
 
 namespace waymark::detail {
+
+//! g++ 12 destroys a lambda twice that captures by value and is written inside a `co_await` expression. One
+//! whose destructor does nothing survives that, and so does a class with constructors, as an awaitable is.
+template <class Action>
+concept safe_in_co_await =
+    std::is_lvalue_reference_v<Action> || std::is_trivially_destructible_v<std::remove_cvref_t<Action>> ||
+    std::same_as<Action, asio::awaitable<boost::json::value>>;
 
 //! Calls `Handler` with an error code, and a value unless that is void, when a request has ended. It lives in
 //! memory of the handler's allocator, which is used on the handler's executor only.

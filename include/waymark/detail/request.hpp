@@ -188,6 +188,7 @@ private:
     std::shared_ptr<request> stand_in_; // in the lane of its second agent
     std::uint64_t number_ = 0;
     bool is_announced_ = false; // a session holds it: it counts for flushes until that says that it has ended
+    bool is_held_by_session_ = false; // and has yet to come here
     std::size_t to_wait_for_ = 0; // lanes that have yet to reach it; for a flush, writes that have yet to end
 };
 

@@ -62,6 +62,10 @@ public:
     //! it, until it is retired.
     void announce(request& taken) noexcept;
     void retire(const request& ended) noexcept;
+    //! It has ended in its session, for the observer to know.
+    void note_unsubmitted(const request& ended) const noexcept;
+    //! Null: nobody observes.
+    const std::shared_ptr<store_observer>& observer() const noexcept;
 
     //! Finishes what is under way, ends the rest as cancelled, and lets go of the backend and the pool. Waits
     //! for running work only, never for work that the pool has yet to begin.

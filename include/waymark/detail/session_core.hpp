@@ -141,7 +141,7 @@ private:
     private:
         session_core& owner_;
     };
-    enum class turn { none, carried_out, pruned, next };
+    enum class turn { none, carried_out, pruned, refused, next };
 
     // Turns
     void run() override;
@@ -159,6 +159,7 @@ private:
     session_request& current() const noexcept;
     void hand_over_unbegun(std::shared_ptr<request> ended) noexcept;
     void retire(const request& ended) noexcept;
+    void report_refusals() noexcept;
 
     // Saves
     void find_position(store& from);
@@ -168,6 +169,7 @@ private:
     void load_target(store& from);
     void continue_with_target() noexcept;
     void look_up_head(store& from);
+    void fail_as_taken(session_save& save) const noexcept;
     void explain_conflict() noexcept;
     session_save& current_save() const noexcept;
     void find_or_begin_step(store& in);
@@ -201,6 +203,7 @@ private:
     bool is_posted_ = false;             // a turn is about to be taken, or is
     bool arrived_ = false;               // `current_`, or its look, was carried out
     bool prune_arrived_ = false;
+    std::size_t refused_saves_ = 0; // that found no room, and that on_error has not been told of
     bool closed_ = false;
     std::size_t saves_since_prune_ = 0;
     bool is_pruning_ = false;

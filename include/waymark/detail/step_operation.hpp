@@ -11,6 +11,7 @@
 #include <asio/basic_waitable_timer.hpp>
 #include <asio/cancellation_state.hpp>
 #include <asio/co_spawn.hpp>
+#include <asio/detached.hpp>
 #include <asio/redirect_error.hpp>
 #include <asio/system_executor.hpp>
 #include <asio/this_coro.hpp>
@@ -26,13 +27,6 @@
 #include <vector>
 
 namespace waymark::detail {
-
-//! g++ 12 destroys a lambda twice that captures by value and is written inside a `co_await` expression. One
-//! whose destructor does nothing survives that, and so does a class with constructors, as an awaitable is.
-template <class Action>
-concept safe_in_co_await =
-    std::is_lvalue_reference_v<Action> || std::is_trivially_destructible_v<std::remove_cvref_t<Action>> ||
-    std::same_as<Action, asio::awaitable<boost::json::value>>;
 
 //! The parts of a session that its steps use. They may go on when the session is gone.
 //!
@@ -76,13 +70,16 @@ public:
         // How it ended is recorded, whether or not anyone waits for it any more. What cancelled the action
         // does not count any more; what comes from now on ends the waiting.
         co_await asio::this_coro::reset_cancellation_state(asio::enable_partial_cancellation());
-        if (how.is_aborted) // which says nothing of the step
+        const asio::any_io_executor here = co_await asio::this_coro::executor;
+        if (how.is_aborted) { // which says nothing of the step; whoever cancelled it does not wait for more
+            auto noting = note_cancellation(self, begun.record);
+            asio::co_spawn(here, std::move(noting), asio::detached);
             throw error(asio::error::operation_aborted,
                         self.describe() +
                             " was cancelled while it ran, so that it is in doubt; look whether it took "
                             "effect, then call async_settle_step (it did) or async_forget_step (it did "
                             "not)");
-        const asio::any_io_executor here = co_await asio::this_coro::executor;
+        }
         const auto left = how.failure ? how.failure : self.left_too_early();
         auto recording = record(std::move(self), mine, std::move(begun), std::move(how));
         auto token = asio::use_awaitable;
@@ -207,6 +204,12 @@ private:
         record.with_failure(std::move(text));
         auto noted = step_request(record).replacing(record.attempt());
         co_await put(std::move(noted), ignored, details);
+    }
+
+    //! Goes on with copies of its own. If the step was settled or forgotten meanwhile, it changes nothing.
+    static asio::awaitable<void> note_cancellation(step_maker self, step record)
+    {
+        co_await self.note_failure(std::move(record), "it was cancelled while it ran");
     }
 
     //! Writes a record with whatever saves wait. Returns whether it is written.

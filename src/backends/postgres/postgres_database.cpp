@@ -81,8 +81,13 @@ postgres_database::postgres_database(const std::string& conninfo, const postgres
 {
     // Whoever has mistyped a host or a password wants to know it now. Once it was there, the server is
     // waited for.
-    {
+    try {
         const borrowed_connection first(connections_);
+    } catch (const database_error& failure) {
+        throw error(failure.code(),
+                    failure.details().message() +
+                        "; if it was never there, check the host, the port, the database, the "
+                        "role and the password of the connection string");
     }
     partitions_ = repeat(*this, [&] {
         const borrowed_connection db(connections_);

@@ -36,6 +36,9 @@ std::string resolve(const fs::path& path)
         throw error(errc::invalid_argument,
                     "':memory:' is no path here; sqlite_store::in_memory() makes a store in memory, and "
                     "'./:memory:' is a file of that name");
+    if (path.native().starts_with("file:"))
+        throw error(errc::invalid_argument, detail::quoted(path.native()) +
+                                                " is a URI, and no path; './file:…' is a file of that name");
     if (!path.has_filename())
         throw error(errc::invalid_argument, detail::quoted(path.native()) +
                                                 " ends with a slash, as a folder does; name a file in it");
@@ -80,6 +83,11 @@ sqlite_database::sqlite_database(const fs::path& path, const sqlite_options& opt
     {
         const std::lock_guard lock(creation_mutex);
         if (!is_in_memory()) {
+            if (options_.must_exist() && !files::identity_of(path_.c_str()))
+                throw error(errc::not_found,
+                            detail::quoted(path_) +
+                                " does not exist, and must_exist() says that it should; check "
+                                "the path");
             files::make_folders(folder_);
             if (fs::is_directory(path_))
                 throw error(errc::invalid_argument, detail::quoted(path_) + " is a folder; name a file");
@@ -478,10 +486,13 @@ std::uint64_t sqlite_database::shrink(const upkeep_control& control)
         const auto pages = static_cast<std::uint64_t>(writer_->number("PRAGMA page_count"));
         before = std::max(before, pages);
         shortened = std::max(shortened, pages);
-        if (writer_->number("PRAGMA freelist_count") > 0)
+        const auto free_before = static_cast<std::uint64_t>(writer_->number("PRAGMA freelist_count"));
+        if (free_before > 0)
             vacuum_some();
+        const auto free_pages = static_cast<std::uint64_t>(writer_->number("PRAGMA freelist_count"));
         after = static_cast<std::uint64_t>(writer_->number("PRAGMA page_count"));
         more = after < pages;
+        control.report({before - after, before - after + (more ? free_pages : 0)});
     }
     if (!is_in_memory())
         write_log_back(SQLITE_CHECKPOINT_TRUNCATE);           // shortens the file
