@@ -60,7 +60,7 @@ constexpr std::size_t max_connections = 256;
 constexpr std::size_t max_chats = 4'096; // in memory; the store may hold any number
 constexpr auto max_idle = 5min;          // for a client to send its next request, or to read an answer
 constexpr auto max_wait = 5s;            // for the store
-constexpr auto max_stop = 10s;           // for the graceful end
+constexpr auto max_stop = 15s;           // for the graceful end: longer than the busy time-out
 
 json::object refusal(std::string_view why)
 {

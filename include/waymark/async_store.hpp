@@ -430,8 +430,8 @@ public:
     }
 
     //! Completes when every save and other write of an agent that this store or one of its sessions was asked
-    //! for before has ended, one way or the other: the rest of a save whose caller has left, too. Upkeep in
-    //! nobody's order is not among them (`async_compact`, `async_import_lines`). The executors of the
+    //! for before has ended, one way or the other: the rest of a save whose caller has left, too. Unordered
+    //! upkeep is not among them (`async_compact`, `async_import_lines`). The executors of the
     //! sessions must go on running.
     //! @par Handler signature
     //! `void(std::error_code)`

@@ -125,7 +125,8 @@ public:
     {
         return core_->on_checkpoint(std::move(hook));
     }
-    //! Called when a save fails, a hook throws or automatic retention fails. What it throws is ignored.
+    //! Called when a save fails (also when it finds no room; several of these are told together), a hook
+    //! throws or automatic retention fails. What it throws is ignored.
     connection on_error(std::function<void(const session_error&)> hook)
     {
         return core_->on_error(std::move(hook));
@@ -244,7 +245,7 @@ public:
     //! @par Handler signature
     //! `void(std::error_code)`
     //! @par Errors
-    //! those of a look at a save whose outcome is unknown; `errc::overloaded`
+    //! those of a look at a save whose outcome is unknown
     template <asio::completion_token_for<void(std::error_code)> Token = default_token>
     auto async_flush(Token&& token = Token{})
     {
