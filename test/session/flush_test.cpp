@@ -113,12 +113,12 @@ TEST_CASE("a flush finds room in a session that is full, and covers what is ther
     test::gated_fixture f;
     session session(f.store, "agent", session_options().with_max_pending(2));
     f.backend->close_gate();
-    std::vector<std::error_code> saves(3);
+    std::vector<std::error_code> kept(3);
     std::error_code refused, flushed;
-    session.async_checkpoint("begun", 1, conversation(), test::into(saves[0]));
+    session.async_checkpoint("begun", 1, conversation(), test::into(kept[0]));
     f.run_until_calls(1);
-    session.async_checkpoint("waits", 2, conversation(), test::into(saves[1]));
-    session.async_checkpoint("waits, too", 3, conversation(), test::into(saves[2]));
+    session.async_checkpoint("waits", 2, conversation(), test::into(kept[1]));
+    session.async_checkpoint("waits, too", 3, conversation(), test::into(kept[2]));
     session.async_checkpoint("no room", 4, conversation(), test::into(refused));
     session.async_flush(test::into(flushed));
     f.io.poll();
@@ -128,7 +128,7 @@ TEST_CASE("a flush finds room in a session that is full, and covers what is ther
     f.backend->open_gate();
     f.io.run();
     CHECK_FALSE(flushed);
-    for (const auto& code : saves)
+    for (const auto& code : kept)
         CHECK_FALSE(code);
     CHECK(f.store.queues().held_by_sessions == 0);
     CHECK(f.backend->count(query("agent")) == 3);
