@@ -7,9 +7,16 @@
 #include <asio/post.hpp>
 #include <asio/system_executor.hpp>
 
+#include <chrono>
 #include <concepts>
-#include <functional>
+#include <exception>
 #include <memory>
+#include <new>
+#include <optional>
+#include <span>
+#include <string>
+#include <system_error>
+#include <type_traits>
 #include <utility>
 
 namespace waymark {
@@ -38,8 +45,14 @@ public:
         const auto start = std::chrono::steady_clock::now();
         try {
             result_ = std::make_unique<async_store>(executor_, (*factory_)(), options_);
-        } catch (...) {
+        } catch (const std::system_error&) {
             refuse_with_current_exception();
+        } catch (const std::bad_alloc&) {
+            refuse_with_current_exception();
+        } catch (const std::exception& thrown) {
+            fail(errc::callback_threw, std::string("the factory of async_open threw: ") + thrown.what());
+        } catch (...) {
+            fail(errc::callback_threw, "the factory of async_open threw something that is no exception");
         }
         factory_.reset();
         if (const auto& observer = options_.observer())
@@ -101,8 +114,8 @@ private:
 //! `total` cancellation waits for the outcome. `partial` and `terminal` complete with
 //! `asio::error::operation_aborted` at once; the factory goes on, and what it makes is closed.
 //! @par Errors
-//! what the factory throws: those of the backend's constructor; `errc::invalid_argument` as the constructor
-//! of async_store
+//! those of the backend's constructor; `errc::callback_threw` if the factory throws anything else;
+//! `errc::invalid_argument` as the constructor of async_store
 template <store_factory Factory, detail::token_for<std::unique_ptr<async_store>> Token = default_token>
     requires detail::safe_in_co_await<Factory>
 auto async_open(asio::any_io_executor executor, Factory&& factory, async_options options,

@@ -46,10 +46,10 @@ concept step_action = std::same_as<std::remove_cvref_t<Action>, asio::awaitable<
 //! and has changed nothing; the session goes on. Without memory to start with, its function throws.
 //!
 //! @par Order
-//! Functions that save or move the session's position (`async_resume`, `async_notify`, `async_checkpoint`,
-//! `async_rollback_to`, `async_clear`, the beginning of `async_step`) are carried out one after the other, in
-//! the order in which they were started. (A step joins that order when its coroutine starts: at once if it is
-//! started on its handler's executor.)
+//! What changes the agent or the session (`async_resume`, `async_notify`, `async_checkpoint`, `async_pin`,
+//! `async_rollback_to`, `async_fork`, `async_prune`, `async_clear`, `async_import`, the beginning of
+//! `async_step`, and so on) is carried out one after the other, in the order in which it was started. (A step
+//! joins that order when its coroutine starts: at once if it is started on its handler's executor.)
 //!
 //! @par Position
 //! A save's parent is the checkpoint that this session last saved, resumed or rolled back to. A session that
@@ -240,8 +240,9 @@ public:
             std::forward<Token>(token));
     }
 
-    //! Completes when everything that this session was asked to save before has ended: it is durable, or has
-    //! failed, which its own handler and `on_error` tell. `async_store::async_flush` covers all sessions.
+    //! Completes when everything that this session was asked for before has ended: it is durable, or has
+    //! failed, which its own handler and `on_error` tell. Of a step it waits for the beginning only.
+    //! `async_store::async_flush` waits for all sessions, and for the ends of steps.
     //! @par Handler signature
     //! `void(std::error_code)`
     //! @par Errors
@@ -278,12 +279,13 @@ public:
     template <detail::token_for<checkpoint_key> Token = default_token>
     auto async_fork(std::string id, std::string new_agent, Token&& token = Token{})
     {
-        return start(
+        return take_turn(
             request::schedule::ordered, store_operation::copy, std::forward<Token>(token),
-            [agent = agent_id(), scope = scope(), id = std::move(id), new_agent](store& in) {
+            [agent = agent_id(), scope = scope(), id = std::move(id),
+             new_agent](store& in, const detail::session_position&) {
                 return detail::fork(in, agent, scope, id, new_agent);
             },
-            new_agent);
+            [](detail::session_core&, const checkpoint_key&) {}, new_agent);
     }
 
     // Removing and keeping
@@ -296,12 +298,13 @@ public:
     template <detail::token_for<prune_result> Token = default_token>
     auto async_prune(retention policies, dry_run dry, Token&& token = Token{})
     {
-        return start_upkeep(request::schedule::background, store_operation::prune, std::forward<Token>(token),
-                            [agent = agent_id(),
-                             policies = detail::own_retention(std::move(policies), scope()),
-                             dry](store& in, const upkeep_control& control) {
-                                return in.prune(agent, policies, dry, control);
-                            });
+        return take_turn(
+            request::schedule::background, store_operation::prune, std::forward<Token>(token),
+            [agent = agent_id(), policies = detail::own_retention(std::move(policies), scope()),
+             dry](store& in, const detail::session_position&, const upkeep_control& control) {
+                return in.prune(agent, policies, dry, control);
+            },
+            [](detail::session_core&, const prune_result&) {});
     }
     //! Deletes them. Handler signature: `void(std::error_code, prune_result)`
     template <detail::token_for<prune_result> Token = default_token>
@@ -407,11 +410,13 @@ public:
     template <detail::token_for<bool> Token = default_token>
     auto async_settle_step(std::string key, json_input result, Token&& token = Token{})
     {
-        return start(request::schedule::ordered, store_operation::step, std::forward<Token>(token),
-                     [agent = agent_id(), scope = scope(), key = std::move(key),
-                      result = std::move(result).take()](store& in) {
-                         return detail::settle_step(in, agent, scope, key, result);
-                     });
+        return take_turn(
+            request::schedule::ordered, store_operation::step, std::forward<Token>(token),
+            [agent = agent_id(), scope = scope(), key = std::move(key),
+             result = std::move(result).take()](store& in, const detail::session_position&) {
+                return detail::settle_step(in, agent, scope, key, result);
+            },
+            [](detail::session_core&, bool) {});
     }
 
     //! Removes the record of a step that is in doubt, when it is known that it did not take effect: it will
@@ -423,10 +428,13 @@ public:
     template <detail::token_for<bool> Token = default_token>
     auto async_forget_step(std::string key, Token&& token = Token{})
     {
-        return start(request::schedule::ordered, store_operation::step, std::forward<Token>(token),
-                     [agent = agent_id(), scope = scope(), key = std::move(key)](store& in) {
-                         return detail::forget_step(in, agent, scope, key);
-                     });
+        return take_turn(
+            request::schedule::ordered, store_operation::step, std::forward<Token>(token),
+            [agent = agent_id(), scope = scope(), key = std::move(key)](store& in,
+                                                                        const detail::session_position&) {
+                return detail::forget_step(in, agent, scope, key);
+            },
+            [](detail::session_core&, bool) {});
     }
 
     // Import
@@ -441,12 +449,13 @@ public:
     auto async_import(std::string json, import_options options, Token&& token = Token{})
     {
         options.as_agent(agent_id());
-        return start_upkeep(request::schedule::background, store_operation::import_lines,
-                            std::forward<Token>(token),
-                            [json = std::move(json),
-                             options = std::move(options)](store& into, const upkeep_control& control) {
-                                return import_json(into, json, import_options(options).stop_with(control));
-                            });
+        return take_turn(
+            request::schedule::background, store_operation::import_lines, std::forward<Token>(token),
+            [json = std::move(json), options = std::move(options)](
+                store& into, const detail::session_position&, const upkeep_control& control) {
+                return import_json(into, json, import_options(options).stop_with(control));
+            },
+            [](detail::session_core&, const transfer_result&) {});
     }
     //! The same without options. Handler signature: `void(std::error_code, transfer_result)`
     template <detail::token_for<transfer_result> Token = default_token>
@@ -466,11 +475,12 @@ private:
 
     //! Stands in the session's queue first.
     template <class Function, class Then, class Token>
-    auto take_turn(request::schedule when, store_operation what, Token&& token, Function function, Then then)
+    auto take_turn(request::schedule when, store_operation what, Token&& token, Function function, Then then,
+                   std::string other_agent_id = {})
     {
         return detail::start_request<detail::session_function<Function, Then>>(
             core_, get_executor(), std::forward<Token>(token), when, what, agent_id(), std::move(function),
-            std::move(then));
+            std::move(then), std::move(other_agent_id));
     }
 
     template <class Token, class... Arguments>
@@ -483,10 +493,11 @@ private:
     template <class Token>
     auto set_pin(std::string id, bool pinned, Token&& token)
     {
-        return start(request::schedule::ordered, store_operation::pin, std::forward<Token>(token),
-                     [agent = agent_id(), scope = scope(), id = std::move(id), pinned](store& in) {
-                         return in.pin(agent, scope, id, pinned);
-                     });
+        return take_turn(
+            request::schedule::ordered, store_operation::pin, std::forward<Token>(token),
+            [agent = agent_id(), scope = scope(), id = std::move(id),
+             pinned](store& in, const detail::session_position&) { return in.pin(agent, scope, id, pinned); },
+            [](detail::session_core&, bool) {});
     }
 
     std::shared_ptr<detail::session_core> core_;

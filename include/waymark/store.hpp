@@ -361,7 +361,8 @@ public:
     //! Removes what erasures have left: of this agent what no checkpoint needs any more, and the rest of
     //! agents that were erased as a whole. By default does nothing, for stores whose erasures leave nothing.
     virtual void sweep(std::string_view agent_id, const upkeep_control& control = {});
-    //! Sweeps everything, and gives space back. Returns how many bytes.
+    //! Sweeps everything, and gives space back. Returns how many bytes. A copy that was never finished,
+    //! because its process was killed, is swept when it has stood still for an hour.
     virtual std::uint64_t compact(const upkeep_control& control = {}) = 0;
     virtual store_stats stats() = 0;
     //! What it holds of one agent; `bytes` is what its checkpoints take, without steps and free space.

@@ -125,7 +125,11 @@ std::string request::describe_departure(std::error_code code) const noexcept
 {
     try {
         auto text = agent_id_.empty() ? std::string() : "agent " + detail::quoted(agent_id_) + ": ";
-        if (code == errc::outcome_unknown)
+        if (code == errc::outcome_unknown && schedule_ == schedule::background)
+            text +=
+                "its caller stopped waiting while it was being carried out; it is stopped soon, and what it "
+                "has done stays";
+        else if (code == errc::outcome_unknown)
             text += "its caller stopped waiting while it was being carried out, which goes on: it will take "
                     "place "
                     "as a whole or not at all; async_flush waits for it, and then a load tells";

@@ -87,7 +87,7 @@ request_queue::admission request_queue::push_flush(const std::shared_ptr<request
 {
     if (unended_writes_ == 0)
         return admission::done;
-    if (flushes_.size() >= limits_.queued_operations + limits_.waiting_operations)
+    if (flushes_.size() >= most_flushes)
         return admission::refused;
     arrived->number_ = ++last_number_;
     arrived->to_wait_for_ = unended_writes_;

@@ -28,6 +28,9 @@ class request_queue {
 public:
     request_queue(std::size_t lanes, const scheduler_limits& limits);
 
+    //! Flushes that wait at once. They hold next to nothing.
+    static constexpr std::size_t most_flushes = 4'096;
+
     enum class admission { queued, waiting, refused, done }; // done: a flush with nothing to wait for
     //! @throws std::bad_alloc; then it is not here.
     admission push(const std::shared_ptr<request>& arrived);

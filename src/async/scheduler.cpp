@@ -385,7 +385,10 @@ void scheduler::impl::submit(const std::shared_ptr<request>& submitted) noexcept
         else {
             const auto how = queue_.push(submitted);
             if (how == request_queue::admission::refused)
-                submitted->fail(errc::overloaded, describe(full));
+                submitted->fail(errc::overloaded,
+                                submitted->scheduled() == request::schedule::flush
+                                    ? std::to_string(request_queue::most_flushes) + " flushes wait already"
+                                    : describe(full));
             else if (how != request_queue::admission::done && is_woken(held, *submitted, flushed))
                 return; // it may have ended by now
         }
@@ -422,7 +425,8 @@ void scheduler::impl::cancel(request& wanted, departure how) noexcept
     }
     if (unended.empty() && how == departure::leaves) {
         wanted.stop();
-        wanted.let_waiter_go(wanted.is_read() ? aborted : make_error_code(errc::outcome_unknown));
+        const bool writes = !wanted.is_read() && wanted.scheduled() != request::schedule::flush;
+        wanted.let_waiter_go(writes ? make_error_code(errc::outcome_unknown) : aborted);
     }
     abort(std::move(unended));
     end_all(flushed);

@@ -242,6 +242,40 @@ TEST_CASE("what waits in the session can be cancelled, and is bounded")
     CHECK(saved[1].parent_id() == saved[0].id());
 }
 
+TEST_CASE("what changes an agent comes behind the saves that its session still holds")
+{
+    test::gated_fixture f;
+    session session(f.store, "agent");
+    f.backend->close_gate();
+    std::error_code saved, pinned, forked, pruned, settled;
+    bool was_there = false;
+    std::uint64_t removed = 0;
+    session.async_checkpoint(session.draft(chat_of(1), 1).with_id("c1"), test::into(saved));
+    session.async_checkpoint(session.draft(chat_of(2), 2).with_id("c2"), test::into(saved));
+    session.async_checkpoint(session.draft(chat_of(3), 3).with_id("c3"), test::into(saved));
+    session.async_pin("c2", [&](std::error_code code, bool found) {
+        pinned = code;
+        was_there = found;
+    });
+    session.async_fork("c3", "branch", test::into(forked));
+    session.async_prune(retention().keep_last(1), [&](std::error_code code, const prune_result& what) {
+        pruned = code;
+        removed = what.count();
+    });
+    session.async_settle_step("nothing", 1, test::into(settled));
+    f.run_until_calls(1);
+    f.backend->open_gate();
+    f.io.run();
+    CHECK_FALSE(saved);
+    CHECK_FALSE(pinned);
+    CHECK(was_there);
+    CHECK_FALSE(forked);
+    CHECK_FALSE(pruned);
+    CHECK(removed == 1); // c1: the others are pinned, and the head
+    CHECK(settled == errc::not_found);
+    CHECK(f.backend->load_latest("branch")->iteration() == 3);
+}
+
 TEST_CASE("a session that would replace a checkpoint says that it does not, and what to do")
 {
     test::gated_fixture f;

@@ -237,8 +237,10 @@ public:
     using base = result_request<typename result_of_function<Function>::type>;
 
     session_function(request::schedule when, store_operation what, std::string agent_id, Function function,
-                     Then then)
-        : base(when, what, std::move(agent_id)), function_(std::move(function)), then_(std::move(then))
+                     Then then, std::string other_agent_id = {})
+        : base(when, what, std::move(agent_id), std::move(other_agent_id)),
+          function_(std::move(function)),
+          then_(std::move(then))
     {
         if (when == request::schedule::background)
             stop_ = std::stop_source();

@@ -131,7 +131,8 @@ private:
             if (!session_->enter_step(key_))
                 throw error(errc::conflict,
                             "step '" + key_ + "' of agent '" + session_->agent_id() +
-                                "' is being made by another caller of this session; await that");
+                                "' is being made by another caller of this session, or its end is still "
+                                "being recorded; await that caller, or async_flush of the store");
         }
         running(const running&) = delete;
         running& operator=(const running&) = delete;
@@ -155,10 +156,10 @@ private:
 
     std::exception_ptr left_too_early() const
     {
-        return std::make_exception_ptr(
-            error(errc::outcome_unknown, describe() + " took effect, and was cancelled while its result was "
-                                                      "being recorded, which goes on; make it again to get "
-                                                      "the result"));
+        return std::make_exception_ptr(error(
+            errc::outcome_unknown, describe() + " took effect, and was cancelled while its result was "
+                                                "being recorded, which goes on; after async_flush of the "
+                                                "store, make it again to get the result"));
     }
 
     //! Goes on with copies of its own when nobody waits for it any more.
