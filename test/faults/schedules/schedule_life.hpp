@@ -294,12 +294,23 @@ inline void life::check_empty()
 {
     if (!store_)
         return;
-    const auto full = store_->queues();
+    const auto in = [](const queue_figures::side& side) {
+        return side.queued_operations + side.queued_bytes + side.waiting_operations + side.waiting_bytes;
+    };
+    auto full = store_->queues();
+    // What a caller has left ends by itself, a moment later.
+    const auto is_empty = [&] { return in(full.writes) + in(full.reads) + full.held_by_sessions == 0; };
+    for (int patience = 0; patience < 30'000 && !is_empty(); ++patience) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        full = store_->queues();
+    }
     for (const auto& side : {full.writes, full.reads})
-        if (side.queued_operations + side.queued_bytes + side.waiting_operations + side.waiting_bytes != 0)
+        if (in(side) != 0)
             ledger_.violation("everything has ended, but the queues say that " +
                               std::to_string(side.queued_operations) + " are queued and " +
                               std::to_string(side.waiting_operations) + " wait");
+    if (full.held_by_sessions != 0)
+        ledger_.violation("everything has ended, but sessions hold " + std::to_string(full.held_by_sessions));
 }
 
 //! Everything is over for the store; handlers that have not run are destroyed with their contexts.
