@@ -191,14 +191,13 @@ public:
                             });
     }
 
-protected:
+private:
     template <class Function, class Token>
-    auto start(detail::request::schedule when, store_operation what, Token&& token, Function function,
-               std::string other_agent_id = {})
+    auto read(store_operation what, Token&& token, Function function)
     {
         return detail::start_request<detail::function_request<Function>>(
-            scheduler_, executor_, std::forward<Token>(token), when, what, agent_id_, std::move(function),
-            std::move(other_agent_id));
+            scheduler_, executor_, std::forward<Token>(token), detail::request::schedule::read, what,
+            agent_id_, std::move(function));
     }
 
     template <class Function, class Token>
@@ -207,13 +206,6 @@ protected:
         return detail::start_request<detail::upkeep_request<Function>>(
             scheduler_, executor_, std::forward<Token>(token), when, what, agent_id_, upkeep_control(),
             std::move(function));
-    }
-
-private:
-    template <class Function, class Token>
-    auto read(store_operation what, Token&& token, Function function)
-    {
-        return start(detail::request::schedule::read, what, std::forward<Token>(token), std::move(function));
     }
 
     executor_type executor_;
