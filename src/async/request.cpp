@@ -131,8 +131,7 @@ std::string request::describe_departure(std::error_code code) const noexcept
                 "has done stays";
         else if (code == errc::outcome_unknown)
             text += "its caller stopped waiting while it was being carried out, which goes on: it will take "
-                    "place "
-                    "as a whole or not at all; async_flush waits for it, and then a load tells";
+                    "place as a whole or not at all; async_flush waits for it, and then a load tells";
         else
             text += "cancelled; it has changed nothing, and may be started again";
         return text;
