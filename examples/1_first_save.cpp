@@ -19,7 +19,7 @@ asio::awaitable<void> save_and_load(waymark::async_store& store)
     if (!head)
         throw std::runtime_error("the checkpoint is not there");
     std::cout << "checkpoint '" << head->name() << "' has " << head->conversation().size()
-              << " messages; the last one says: " << head->conversation().back().content() << '\n';
+              << " messages; the last one says: " << head->conversation().back().text() << '\n';
 }
 
 int main()

@@ -127,7 +127,7 @@ public:
             chat_.push(ask_model(chat_));
             co_await session_.async_notify(waymark::event::llm_response, iteration_, chat_);
         }
-        std::cout << chat_.back().content() << std::endl;
+        std::cout << chat_.back().text() << std::endl;
         co_await session_.async_checkpoint("answered", iteration_, chat_);
     }
 

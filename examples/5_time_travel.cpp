@@ -40,9 +40,9 @@ asio::awaitable<void> travel(waymark::async_store& store)
     const auto difference = co_await session.async_diff(fish.id(), risotto.id());
     std::cout << "\nFrom the fish to the risotto:\n";
     for (const auto& gone : difference.messages_removed())
-        std::cout << "  - " << gone.content() << '\n';
+        std::cout << "  - " << gone.text() << '\n';
     for (const auto& added : difference.messages_added())
-        std::cout << "  + " << added.content() << '\n';
+        std::cout << "  + " << added.text() << '\n';
     for (const auto& change : difference.state_changes())
         std::cout << "  " << change.path() << ": "
                   << (change.before() ? boost::json::serialize(*change.before()) : "nothing") << " -> "

@@ -170,7 +170,7 @@ private:
         answer["turn"] = turn_;
         auto& list = answer["messages"].emplace_array();
         for (const auto& message : messages_)
-            list.emplace_back(message.content());
+            list.emplace_back(message.text());
         return answer;
     }
 

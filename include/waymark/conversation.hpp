@@ -6,7 +6,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,6 +41,54 @@ private:
 };
 
 } // namespace detail
+
+//! How many tokens a message takes, by the tokenizer of your model.
+using token_counter = std::function<std::size_t(const message&)>;
+
+//! What `conversation::repair` has done.
+class repair_report {
+public:
+    repair_report() = default;
+    repair_report(std::size_t answered, std::size_t moved, std::size_t dropped) noexcept
+        : answered_(answered), moved_(moved), dropped_(dropped)
+    {
+    }
+
+    //! Whether it changed anything.
+    explicit operator bool() const noexcept { return answered_ + moved_ + dropped_ > 0; }
+    //! Calls that were answered.
+    std::size_t answered() const noexcept { return answered_; }
+    //! Results that stand behind their call now.
+    std::size_t moved() const noexcept { return moved_; }
+    //! Results without a call, and what was cut off.
+    std::size_t dropped() const noexcept { return dropped_; }
+
+private:
+    std::size_t answered_ = 0;
+    std::size_t moved_ = 0;
+    std::size_t dropped_ = 0;
+};
+
+//! Which messages a summary stands for: `count` of them, from the index `first`, in the conversation that
+//! was compacted.
+class compaction_range {
+public:
+    compaction_range(std::string summary_id, std::size_t first, std::size_t count)
+        : summary_id_(std::move(summary_id)), first_(first), count_(count)
+    {
+    }
+
+    //! The id of the message that is the summary.
+    const std::string& summary_id() const& noexcept { return summary_id_; }
+    std::string summary_id() && { return std::move(summary_id_); }
+    std::size_t first() const noexcept { return first_; }
+    std::size_t count() const noexcept { return count_; }
+
+private:
+    std::string summary_id_;
+    std::size_t first_;
+    std::size_t count_;
+};
 
 //! A list of messages with a token budget.
 //!
@@ -131,15 +181,35 @@ public:
     std::size_t largest_message_bytes() const noexcept;
     std::size_t depth() const noexcept;
 
-    //! What to send to a model: the system prompt, then the newest messages that fit `max_tokens()`, without
-    //! tool results whose call did not fit.
-    std::vector<message> window() const;
+    //! With the tokenizer of your model: linear in the length.
+    std::uint64_t estimated_tokens(const token_counter& count) const;
 
-    //! Calls that never got their result, oldest first, as a crash between call and result leaves them.
+    //! What to send to a model: the system prompt, then the newest messages that fit `max_tokens()`. A call
+    //! stays together with its results, and reasoning with what it belongs to; results without a call are left
+    //! out. Linear in the length.
+    conversation window() const;
+    conversation window(const token_counter& count) const;
+
+    //! Calls that never got their result, oldest first, as a crash between call and result leaves them. Calls
+    //! that a stream cut off in their middle are not among them: nobody can run them.
     std::vector<tool_call> unanswered_tool_calls() const;
-    //! Answers them with the given text, each right behind its call, where model APIs insist on it. Returns
-    //! how many there were.
-    std::size_t repair(const std::string& text = "interrupted: the tool was started and its result was lost");
+    //! Makes a conversation that model APIs accept of one that a crash or a broken stream has left.
+    //!
+    //! Unanswered calls get the given text as their result, in the shape of the call and in the place where
+    //! its API insists on it; results that came too late are moved there. Results without a call are dropped, and
+    //! so is what a stream cut off in its middle: calls whose arguments are no JSON, reasoning without its
+    //! signature or without what it belongs to, empty answers. Everything else stays as it is, verbatim.
+    repair_report repair(const std::string& text = "interrupted: the tool was started and its result was lost");
+
+    //! The same conversation with a summary in place of its older messages: the system prompt, the summary (as
+    //! a message of the user), and the newest `keep_last` messages, more where a call would be cut from its
+    //! result. Remembers which messages the summary stands for: the checkpoint that was saved before keeps
+    //! them, and `session::async_transcript` finds them there. Costs a save as much as the summary.
+    //! Does nothing if there is nothing to leave out.
+    conversation compacted(std::string summary, std::size_t keep_last) const;
+    conversation compacted(message summary, std::size_t keep_last) const;
+    //! What the summary stands for; none if the conversation was never compacted.
+    std::optional<compaction_range> compaction() const;
 
     //! How many of the oldest messages the two share in memory (not: how many are equal), O(log n).
     std::size_t shared_prefix(const conversation& other) const noexcept;

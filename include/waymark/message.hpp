@@ -1,18 +1,10 @@
 //! One entry of a conversation.
 #pragma once
 
-#include <boost/json/object.hpp>
-#include <boost/json/value.hpp>
-#include <boost/json/value_from.hpp>
-#include <boost/json/value_to.hpp>
+#include <waymark/part.hpp>
 
 #include <chrono>
-#include <cstddef>
-#include <memory>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
+#include <optional>
 
 namespace waymark {
 
@@ -26,101 +18,69 @@ using timestamp = std::chrono::sys_time<std::chrono::microseconds>;
 //! The present, from the system's clock.
 timestamp now() noexcept;
 
-//! A JSON value as an argument: whatever `boost::json::value` is made of, and the strings of the standard
-//! library, which it does not take.
-class json_input : public boost::json::value {
-public:
-    using boost::json::value::value;
-    json_input(boost::json::value other) : boost::json::value(std::move(other)) {}
-    json_input(std::string_view text) : boost::json::value(boost::json::string_view(text)) {}
-    json_input(const std::string& text) : json_input(std::string_view(text)) {}
+//! Who speaks: `model` is what Gemini calls an assistant. `other` is a role that this version does not know;
+//! `message::item()` has its name.
+enum class role { system, developer, user, assistant, model, tool, other };
 
-    //! The value, in the default memory resource.
-    boost::json::value take() &&
-    {
-        auto& base = static_cast<boost::json::value&>(*this);
-        return boost::json::value(std::move(base), boost::json::storage_ptr());
-    }
-};
-
-//! Who speaks. `other` is a role that this version does not know; its text is in `message::extra()`.
-enum class role { system, user, assistant, tool, other };
-
-//! An assistant's request to run a tool. Immutable after construction, but for `with_extra`.
-class tool_call {
-public:
-    //! @throws waymark::error `invalid_argument`: invalid UTF-8, NaN, an infinity.
-    tool_call(std::string id, std::string name, json_input arguments = boost::json::object{});
-
-    const std::string& id() const& noexcept { return id_; }
-    std::string id() && { return std::move(id_); }
-    const std::string& name() const& noexcept { return name_; }
-    std::string name() && { return std::move(name_); }
-    //! Any JSON: most APIs give an object, some a string that holds JSON.
-    const boost::json::value& arguments() const& noexcept { return arguments_; }
-    boost::json::value arguments() && { return std::move(arguments_); }
-    //! Members that are not modelled here, kept and written back.
-    const boost::json::object& extra() const& noexcept { return extra_; }
-    boost::json::object extra() && { return std::move(extra_); }
-
-    tool_call& with_extra(std::string_view key, json_input value) &;
-    tool_call&& with_extra(std::string_view key, json_input value) &&;
-
-    //! Equal content: the same JSON, see `message`.
-    friend bool operator==(const tool_call& left, const tool_call& right) noexcept;
-
-private:
-    std::string id_;
-    std::string name_;
-    boost::json::value arguments_;
-    boost::json::object extra_;
-};
-
-//! One message. What it holds is immutable and shared by its copies, so that copying is cheap; `with_*`
-//! make this object another message and leave its copies alone.
+//! One message: an item of a conversation as a model API has it, and beside it an id and a time of ours.
 //!
-//! A message is valid from the beginning: constructors refuse invalid UTF-8, NaN and infinities with
-//! `errc::invalid_argument` (thrown), so that no save can fail for them later.
+//! **The item is kept verbatim**, whatever its shape: signatures and encrypted reasoning, members that nobody
+//! has heard of, their order. `item()` gives it back as it came, through every store. What the library
+//! understands of it are views, the same for every shape: OpenAI's Chat Completions and Responses, Anthropic's
+//! Messages, Gemini's contents, MCP's content.
+//!
+//! What a message holds is immutable and shared by its copies, so that copying is cheap; `with_*` make this
+//! object another message and leave its copies alone. A message is valid from the beginning: constructors
+//! refuse invalid UTF-8, NaN and infinities with `errc::invalid_argument` (thrown), so that no save can fail
+//! for them later.
 class message {
 public:
     static message system(std::string text);
     static message user(std::string text);
+    //! Text and media. @throws waymark::error `invalid_argument` if a part is anything else.
+    static message user(std::vector<part> parts);
     static message assistant(std::string text);
     static message assistant(std::string text, std::vector<tool_call> tool_calls);
     static message tool_result(std::string tool_call_id, std::string text);
+    //! With images, or with an error: `tool_result(waymark::tool_result("call_1", "no such file").with_error())`.
+    static message tool_result(waymark::tool_result result);
+    //! What an API sent: any object, and nothing is added to it. It becomes a message with a new id and the
+    //! present time.
+    static message from(boost::json::object item);
 
-    //! A random UUID unless given.
+    //! The item. Of a message that was made by hand: in the shape of Chat Completions.
+    const boost::json::object& item() const&;
+    boost::json::object item() && { return item(); }
+    //! The library's own name of the message: a random UUID unless given. An id that the API gave is in the item.
     const std::string& id() const& noexcept;
     std::string id() && { return id(); }
-    waymark::role role() const noexcept;
-    const std::string& content() const& noexcept;
-    std::string content() && { return content(); }
-    const std::vector<tool_call>& tool_calls() const& noexcept;
-    std::vector<tool_call> tool_calls() && { return tool_calls(); }
-    //! The call that a tool result answers; empty for other messages.
-    const std::string& tool_call_id() const& noexcept;
-    std::string tool_call_id() && { return tool_call_id(); }
     waymark::timestamp timestamp() const noexcept;
 
-    //! Members that are not modelled here, kept and written back. A modelled member that was read in another
-    //! shape is kept here too, and wins when writing: `content` as a list of parts (`content()` is their
-    //! text), OpenAI's form of tool calls (`tool_calls()` has them), a role of tomorrow.
-    const boost::json::object& extra() const& noexcept;
-    boost::json::object extra() && { return extra(); }
+    //! None for items that have none, such as the calls of the Responses API.
+    std::optional<waymark::role> role() const noexcept;
+    //! What the item is made of, in its order.
+    std::vector<part> parts() const;
+    //! The text of its parts, joined, without reasoning. Of a message with results only: theirs.
+    std::string text() const;
+    //! What the model wants to be run. Tools that the API runs by itself are not among them.
+    std::vector<tool_call> tool_calls() const;
+    std::vector<waymark::tool_result> tool_results() const;
 
     message& with_id(std::string id) &;
     message&& with_id(std::string id) &&;
     message& with_timestamp(waymark::timestamp time) &;
     message&& with_timestamp(waymark::timestamp time) &&;
-    //! @throws waymark::error `invalid_argument` for the name of a modelled member.
-    message& with_extra(std::string_view key, json_input value) &;
-    message&& with_extra(std::string_view key, json_input value) &&;
+    //! Another item, with the same id and time.
+    message& with_item(boost::json::object item) &;
+    message&& with_item(boost::json::object item) &&;
 
     //! The payload that counts towards `limits` and the bounds of a queue.
     std::size_t bytes() const noexcept;
-    //! How deep its JSON parts nest.
+    //! How deep its JSON nests.
     std::size_t depth() const noexcept;
-    //! A rough number of model tokens: a quarter of the text's bytes and a few for the frame.
+    //! A rough number of model tokens: a quarter of the bytes of text, reasoning, calls, results and whatever
+    //! else is in it; 1,600 for an image, and for other media one for each 32 bytes, at least 1,600; and four for the
+    //! frame. Signatures and encrypted reasoning count nothing. docs/messages.md says why.
     std::size_t estimated_tokens() const noexcept;
 
     //! Equal content: the JSON of both (`boost::json::value_from`) is the same, byte by byte. So the order of
@@ -133,20 +93,14 @@ private:
     friend struct detail::message_access;
     struct data;
     explicit message(std::shared_ptr<const data> shared) noexcept : data_(std::move(shared)) {}
-    static data fresh(waymark::role who, std::string text);
-    static message make(data fields);
-    message& amend(data fields);
-
-    friend void tag_invoke(boost::json::value_from_tag, boost::json::value& to, const message& from);
-    friend message tag_invoke(boost::json::value_to_tag<message>, const boost::json::value& from);
 
     std::shared_ptr<const data> data_;
 };
 
-//! JSON both ways: `boost::json::value_from(call)`, `boost::json::value_to<tool_call>(value)`.
-//! Bad input throws waymark::error with `errc::invalid_argument` and names the member.
-void tag_invoke(boost::json::value_from_tag, boost::json::value& to, const tool_call& from);
-tool_call tag_invoke(boost::json::value_to_tag<tool_call>, const boost::json::value& from);
+//! JSON both ways: {"id": …, "timestamp": …, "item": {…}}, `boost::json::value_from(message)` and
+//! `boost::json::value_to<message>(value)`. Also reads the form of earlier versions, in which id and timestamp
+//! stood among the members of the item. Bad input throws waymark::error with `errc::invalid_argument` and
+//! names the member.
 void tag_invoke(boost::json::value_from_tag, boost::json::value& to, const message& from);
 message tag_invoke(boost::json::value_to_tag<message>, const boost::json::value& from);
 

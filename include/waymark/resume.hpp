@@ -27,8 +27,9 @@ public:
     resume_options() = default;
 
     // clang-format off
-    //! Answers tool calls that have no result with an "interrupted" result: most model APIs refuse a
-    //! conversation with an unanswered call. Default: leaves them unanswered.
+    //! Makes a conversation that model APIs accept, see `conversation::repair`: answers tool calls that have no
+    //! result with an "interrupted" result, and drops what a broken stream has left. Default: leaves everything
+    //! as it was saved.
     resume_options& repair() { repair_ = true; return *this; }
     //! The same, with this text as the result.
     resume_options& repair(std::string text) { repair_text_ = std::move(text); return repair(); }

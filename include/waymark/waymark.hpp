@@ -16,6 +16,7 @@
 #include <waymark/limits.hpp>
 #include <waymark/memory_store.hpp>
 #include <waymark/message.hpp>
+#include <waymark/part.hpp>
 #include <waymark/postgres_store.hpp>
 #include <waymark/query.hpp>
 #include <waymark/queue_figures.hpp>

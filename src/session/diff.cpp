@@ -50,7 +50,7 @@ public:
     std::size_t of(const message& value)
     {
         const auto hash =
-            std::hash<std::string_view>()(value.id()) ^ std::hash<std::string_view>()(value.content()) * 31U;
+            std::hash<std::string_view>()(value.id()) ^ value.bytes() * 31U;
         auto& known = numbers_[hash];
         for (const auto& [other, number] : known)
             if (*other == value)

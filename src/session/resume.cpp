@@ -100,7 +100,7 @@ resumed resume(store& from, const std::string& agent_id, const std::string& scop
     if (!found)
         return {};
     auto unanswered = found->conversation().unanswered_tool_calls();
-    if (options.repairs() && !unanswered.empty()) {
+    if (options.repairs()) {
         auto chat = found->conversation();
         if (options.repair_text())
             chat.repair(*options.repair_text());

@@ -329,12 +329,15 @@ void read_conversation(conversation& chat, const extent_list& messages, const ch
             const auto value = to_digest(stored);
             if (!is_checked && sha256(text) != value)
                 fail(number, "is damaged (its stored hash differs)");
+            bool is_current = false;
             try {
-                chat.push(message_access::from_json(text, limits::highest_max_depth + 8, "a stored message"));
+                chat.push(message_access::from_json(text, limits::highest_max_depth + 8, "a stored message",
+                                                    &is_current));
             } catch (const error& failure) {
                 fail(number, failure.details().message().c_str());
             }
-            message_access::digest_of(chat.back()).set(value);
+            if (is_current) // otherwise it is written in another form from now on
+                message_access::digest_of(chat.back()).set(value);
             running = chain(running, value);
             chains.push_back(running);
         });

@@ -195,7 +195,9 @@ void the_limits_themselves_are_accepted(const backend_under_test& backend)
     auto store = backend.make_empty();
     const limits bounds;
     conversation chat;
-    chat.push(message::assistant("", {tool_call("c", "t", nested(bounds.max_depth()))}));
+    chat.push(message::from({{"role", "assistant"},
+                             {"content", json::array{json::object{
+                                             {"type", "tool_use"}, {"input", nested(bounds.max_depth())}}}}}));
     const auto edge =
         checkpoint("agent", chat, std::numeric_limits<std::int64_t>::min())
             .with_state({{"deep", nested(bounds.max_depth() - 1)}})

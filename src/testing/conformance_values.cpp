@@ -105,13 +105,27 @@ std::string written(const std::optional<checkpoint>& value)
     return value ? written(*value) : "none";
 }
 
+//! The same message with one member more in its item.
+message with_member(const message& from, std::string_view key, const json::value& value)
+{
+    auto item = from.item();
+    item.insert_or_assign(key, value);
+    return message(from).with_item(std::move(item));
+}
+
 //! Each of the values in each place that takes any JSON.
 checkpoint with_values(const json::value& value)
 {
     conversation chat(7);
     chat.with_extra("value", value);
-    chat.push(message::user("u").with_extra("value", value));
-    chat.push(message::assistant("a", {tool_call("c", "t", value).with_extra("value", value)}));
+    chat.push(with_member(message::user("u"), "value", value));
+    chat.push(message::assistant("a", {tool_call("c", "t", value)}));
+    chat.push(message::from({{"role", "assistant"},
+                             {"content", json::array{json::object{{"type", "tool_use"},
+                                                                  {"id", "c"},
+                                                                  {"name", "t"},
+                                                                  {"input", value},
+                                                                  {"value", value}}}}}));
     return checkpoint("agent", chat)
         .with_id("id")
         .with_state({{"value", value}})
@@ -196,7 +210,7 @@ std::vector<checkpoint> changed_in_one_way(const checkpoint& from)
         with_metadata({{"a", 2}}),
         checkpoint(from).with_conversation(other_budget),
         checkpoint(from).with_conversation(conversation(from.conversation()).with_extra("x", 1)),
-        with_message(message(said).with_extra("x", 1)),
+        with_message(with_member(said, "x", 1)),
         with_message(message(said).with_timestamp(said.timestamp() + 1us)),
         with_message(message(said).with_id("another")),
     };

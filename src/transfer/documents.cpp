@@ -121,7 +121,7 @@ std::vector<entry> read_document(std::string_view text, const std::optional<std:
         throw error(errc::invalid_argument, "the document is longer than limits::max_document_bytes (" +
                                                 std::to_string(bounds.max_document_bytes()) +
                                                 "); use JSON Lines");
-    constexpr std::size_t document_depth = 9; // a checkpoint's, in an array, in an object
+    constexpr std::size_t document_depth = 10; // a checkpoint's, in an array, in an object
     const auto document = detail::parse_json(text, bounds.max_depth() + document_depth, "the export");
     return document.is_array() ? read_breakpilot(text, agent_id, bounds) : read_own(document);
 }

@@ -16,7 +16,7 @@ namespace {
 constexpr std::uint64_t format_version = 1;
 
 // line > checkpoint > conversation > messages > message > tool_calls > call > arguments
-constexpr std::size_t envelope_depth = 8;
+constexpr std::size_t envelope_depth = 9;
 
 //! A conversation without its oldest messages.
 conversation without_first(const conversation& chat, std::size_t count)

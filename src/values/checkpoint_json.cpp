@@ -18,11 +18,11 @@ namespace json = boost::json;
 namespace {
 
 // The version of the document. A reader refuses a higher one; files without it are smooth-operator's.
-constexpr std::uint64_t document_version = 1;
+constexpr std::uint64_t document_version = 2;
 
 // How deep a message's arguments lie inside the document:
 // checkpoint > conversation > messages > message > tool_calls > call > arguments.
-constexpr std::size_t envelope_depth = 7;
+constexpr std::size_t envelope_depth = 8;
 
 json::value optional_text(const std::optional<std::string>& text)
 {

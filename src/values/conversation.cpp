@@ -1,5 +1,6 @@
 #include "conversation_node.hpp"
 #include "json_document.hpp"
+#include "turns.hpp"
 
 #include <waymark/conversation.hpp>
 #include <waymark/error.hpp>
@@ -8,7 +9,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <unordered_set>
 
 namespace waymark {
 
@@ -98,7 +98,7 @@ conversation& conversation::with_system_prompt(std::string text) &
     changed.push(message::system(std::move(text)));
     bool first = true;
     for (const auto& message : *this) {
-        if (!first || message.role() != role::system)
+        if (!first || !detail::is_prompt(message))
             changed.push(message);
         first = false;
     }
@@ -122,6 +122,9 @@ conversation&& conversation::with_max_tokens(std::uint64_t max_tokens) && noexce
 }
 
 namespace {
+
+// Among the extra members, so that every store keeps it.
+constexpr std::string_view compaction_member = "compaction";
 
 void require_extra(std::string_view key)
 {
@@ -203,102 +206,95 @@ std::size_t conversation::depth() const noexcept
     return empty() ? 0 : tip_.get()->depth;
 }
 
-std::vector<message> conversation::window() const
+std::uint64_t conversation::estimated_tokens(const token_counter& count) const
 {
-    std::vector<message> chosen;
+    std::uint64_t sum = 0;
+    for (const auto& message : *this)
+        sum += count(message);
+    return sum;
+}
+
+conversation conversation::window() const
+{
+    return window([](const message& next) { return next.estimated_tokens(); });
+}
+
+conversation conversation::window(const token_counter& count) const
+{
     if (empty())
-        return chosen;
-
-    const auto& first = (*this)[0];
-    const bool has_prompt = first.role() == role::system;
-    auto used = has_prompt ? first.estimated_tokens() : 0;
-
-    std::vector<const message*> newest_first;
-    const std::size_t oldest = has_prompt ? 2 : 1;
-    for (const auto* node = tip_.get(); node != nullptr && node->length >= oldest; node = node->previous) {
-        used += node->value.estimated_tokens();
+        return *this;
+    const detail::turns turns(*this);
+    const std::size_t oldest = detail::is_prompt((*this)[0]) ? 1 : 0;
+    std::uint64_t used = oldest == 0 ? 0 : count((*this)[0]);
+    const auto messages = detail::conversation_access::messages_from(*this, 0);
+    auto first = size();
+    for (auto next = first; next-- > oldest;) {
+        used += count(*messages[next]);
         if (max_tokens_ != 0 && used > max_tokens_)
             break;
-        newest_first.push_back(&node->value);
+        if (turns.begins_at(next))
+            first = next;
     }
-
-    if (has_prompt)
-        chosen.push_back(first);
-    std::unordered_set<std::string_view> called;
-    for (auto it = newest_first.rbegin(); it != newest_first.rend(); ++it) {
-        const auto& candidate = **it;
-        if (candidate.role() == role::tool && !called.contains(candidate.tool_call_id()))
-            continue;
-        for (const auto& call : candidate.tool_calls())
-            called.insert(call.id());
-        chosen.push_back(candidate);
+    auto kept = *this;
+    if (first > oldest) {
+        kept.truncate(oldest);
+    } else if (turns.orphans().empty()) {
+        return kept;
+    } else {
+        kept.truncate(turns.orphans().front().message);
+        first = std::max(first, kept.size());
     }
-    return chosen;
+    for (auto next = first; next < messages.size(); ++next)
+        if (auto left = turns.without_orphans(next, *messages[next]))
+            kept.push(*std::move(left));
+    return kept;
 }
 
-namespace {
-
-struct open_call {
-    std::size_t caller; // the index of the assistant's message
-    tool_call call;
-};
-
-std::vector<open_call> find_open_calls(const conversation& chat)
+conversation conversation::compacted(std::string summary, std::size_t keep_last) const
 {
-    std::vector<open_call> open;
-    std::size_t index = 0;
-    for (const auto& message : chat) {
-        if (message.role() == role::tool) {
-            // The newest call of that id: models count their calls anew in each turn.
-            const auto answered = std::find_if(open.rbegin(), open.rend(), [&](const open_call& candidate) {
-                return candidate.call.id() == message.tool_call_id();
-            });
-            if (answered != open.rend())
-                open.erase(std::next(answered).base());
-        }
-        for (const auto& call : message.tool_calls())
-            open.push_back({index, call});
-        ++index;
-    }
-    return open;
+    return compacted(message::user(std::move(summary)), keep_last);
 }
 
-} // namespace
-
-std::vector<tool_call> conversation::unanswered_tool_calls() const
+conversation conversation::compacted(message summary, std::size_t keep_last) const
 {
-    std::vector<tool_call> calls;
-    for (auto& open : find_open_calls(*this))
-        calls.push_back(std::move(open.call));
-    return calls;
+    const std::size_t first = !empty() && detail::is_prompt((*this)[0]) ? 1 : 0;
+    auto cut = size() - std::min(keep_last, size() - first);
+    if (cut == first)
+        return *this;
+    const detail::turns turns(*this);
+    while (cut > first && cut < size() && !turns.begins_at(cut))
+        --cut;
+    if (cut == first)
+        return *this;
+    const auto tail = detail::conversation_access::messages_from(*this, cut);
+    auto shorter = *this;
+    shorter.truncate(first);
+    shorter.with_extra(compaction_member,
+                       json::object{{"summary", summary.id()}, {"first", first}, {"count", cut - first}});
+    shorter.push(std::move(summary));
+    for (const auto* next : tail)
+        shorter.push(*next);
+    return shorter;
 }
 
-std::size_t conversation::repair(const std::string& text)
+std::optional<compaction_range> conversation::compaction() const
 {
-    const auto open = find_open_calls(*this);
-    if (open.empty())
-        return 0;
-
-    const auto original = *this;
-    auto next = open.begin();
-    // Answers belong behind the results that did arrive: the first message that is not one closes the group.
-    const auto answer_calls_of = [&](std::size_t caller) {
-        for (; next != open.end() && next->caller == caller; ++next)
-            push(message::tool_result(next->call.id(), text));
+    const auto* const found = extra().if_contains(compaction_member);
+    const auto* const members = found == nullptr ? nullptr : found->if_object();
+    if (members == nullptr)
+        return std::nullopt;
+    const auto* const summary = members->if_contains("summary");
+    const auto number = [&](std::string_view key) -> std::optional<std::size_t> {
+        const auto* const value = members->if_contains(key);
+        if (value != nullptr && value->is_int64() && value->get_int64() >= 0)
+            return static_cast<std::size_t>(value->get_int64());
+        return value != nullptr && value->is_uint64() ? std::optional<std::size_t>(value->get_uint64())
+                                                      : std::nullopt;
     };
-    truncate(open.front().caller + 1);
-    auto caller = open.front().caller;
-    auto it = original.begin();
-    std::advance(it, static_cast<std::ptrdiff_t>(caller + 1));
-    for (auto index = caller + 1; it != original.end(); ++it, ++index) {
-        if (it->role() != role::tool) {
-            answer_calls_of(caller);
-            caller = index;
-        }
-        push(*it);
-    }
-    answer_calls_of(caller);
-    return open.size();
+    const auto first = number("first"), count = number("count");
+    if (summary == nullptr || !summary->is_string() || !first || !count)
+        return std::nullopt;
+    return compaction_range(std::string(summary->get_string()), *first, *count);
 }
 
 std::size_t conversation::shared_prefix(const conversation& other) const noexcept

@@ -1,3 +1,4 @@
+#include "item_parts.hpp"
 #include "json_document.hpp"
 #include "message_data.hpp"
 #include "text.hpp"
@@ -7,11 +8,7 @@
 #include <waymark/error.hpp>
 #include <waymark/message.hpp>
 
-#include <boost/json/array.hpp>
-
 #include <algorithm>
-#include <array>
-#include <span>
 
 namespace waymark {
 
@@ -19,164 +16,133 @@ namespace json = boost::json;
 
 namespace {
 
+// What an item wraps around what the caller nests: a list of blocks or calls, and a block or call in it.
+constexpr std::size_t item_frame_depth = 4;
 // A message has no options of its own; the store's limits decide what is accepted within this.
-constexpr std::size_t deepest_message = limits::highest_max_depth;
+constexpr std::size_t deepest_message = limits::highest_max_depth + item_frame_depth;
 
-//! Known roles in any case: other programs write "User".
-role role_from(std::string_view name)
+constexpr std::size_t bytes_per_token = 4;
+constexpr std::size_t frame_tokens = 4; // role and separators
+
+std::size_t to_tokens(std::size_t bytes) noexcept
 {
-    std::string lower(name);
-    std::transform(lower.begin(), lower.end(), lower.begin(),
-                   [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
-    const auto found = std::find(role_names.begin(), role_names.end(), lower);
-    return static_cast<role>(found - role_names.begin()); // one past the end is role::other
+    return frame_tokens + (bytes + bytes_per_token - 1) / bytes_per_token;
 }
 
-std::size_t payload(const tool_call& call)
+void require_id(const std::string& id)
 {
-    return call.id().size() + call.name().size() + detail::payload_bytes(call.arguments()) +
-           detail::payload_bytes(call.extra());
+    detail::require_utf8(id, "the id of a message");
 }
 
-std::size_t check(const tool_call& call)
+void require_time(timestamp time)
 {
-    detail::require_utf8(call.id(), "the id of a tool call");
-    detail::require_utf8(call.name(), "the name of a tool call");
-    const auto what = "tool call " + detail::quoted(call.name());
-    return std::max(detail::check_json(call.arguments(), deepest_message, what + ": arguments"),
-                    detail::check_json(call.extra(), deepest_message, what));
+    if (!detail::is_printable(time))
+        throw error(errc::invalid_argument, "the timestamp of a message is outside the years 0 to 9999");
 }
 
-constexpr std::array<std::string_view, 6> message_members = {"id",         "role",         "content",
-                                                             "tool_calls", "tool_call_id", "timestamp"};
-constexpr std::array<std::string_view, 3> call_members = {"id", "name", "arguments"};
+//! An item that is held as text.
+struct plain_item {
+    role who;
+    const json::string* text;
+    const json::string* tool_call_id = nullptr;
+};
 
-//! An extra member wins over a modelled one when writing, so it must not bear the name of one.
-void require_extra(std::string_view key, std::span<const std::string_view> modelled, std::string_view what)
+std::optional<plain_item> as_plain(const json::object& item)
 {
-    if (std::find(modelled.begin(), modelled.end(), key) != modelled.end())
-        throw error(errc::invalid_argument,
-                    detail::quoted(key) + " is no extra member of " + std::string(what) + "; it has a field");
-}
-
-bool has_text(const json::object& object, std::string_view key)
-{
-    const auto* value = object.if_contains(key);
-    return value != nullptr && value->is_string();
-}
-
-//! Our own form of a tool call.
-bool is_tool_call(const json::value& value)
-{
-    const auto* object = value.if_object();
-    return object != nullptr && has_text(*object, "id") && has_text(*object, "name");
-}
-
-//! The form of OpenAI's API: {"id": …, "type": "function", "function": {"name": …, "arguments": …}}.
-bool is_nested_tool_call(const json::value& value)
-{
-    const auto* object = value.if_object();
-    const auto* function = object == nullptr ? nullptr : object->if_contains("function");
-    return function != nullptr && function->is_object() && has_text(*object, "id") &&
-           has_text(function->get_object(), "name");
-}
-
-//! Reads calls of either form, so that they are found; the caller keeps a form that is not ours as it is.
-std::vector<tool_call> read_tool_calls(const json::array& calls)
-{
-    std::vector<tool_call> result;
-    for (const auto& call : calls) {
-        if (is_tool_call(call)) {
-            result.push_back(json::value_to<tool_call>(call));
-        } else if (is_nested_tool_call(call)) {
-            const auto& function = call.at("function").get_object();
-            const auto* arguments = function.if_contains("arguments");
-            result.emplace_back(std::string(call.at("id").get_string()),
-                                std::string(function.at("name").get_string()),
-                                arguments == nullptr ? json::value(json::object{}) : *arguments);
-        }
+    if (item.size() < 2 || item.size() > 3)
+        return std::nullopt;
+    const auto text_at = [&](std::size_t index, std::string_view key) -> const json::string* {
+        const auto& member = *(item.begin() + index);
+        return std::string_view(member.key()) == key ? member.value().if_string() : nullptr;
+    };
+    const auto* const name = text_at(0, "role");
+    const auto* const text = text_at(item.size() - 1, "content");
+    if (name == nullptr || text == nullptr)
+        return std::nullopt;
+    const auto known = std::find(role_names.begin(), role_names.end(), std::string_view(*name));
+    const auto who = static_cast<role>(known - role_names.begin());
+    if (item.size() == 3) {
+        const auto* const call = text_at(1, "tool_call_id");
+        if (who != role::tool || call == nullptr || call->empty())
+            return std::nullopt;
+        return plain_item{who, text, call};
     }
-    return result;
-}
-
-//! The text of content that is a list of parts, as {"type": "text", "text": …}.
-std::string text_of_parts(const json::array& parts)
-{
-    std::string text;
-    for (const auto& part : parts)
-        if (part.is_object() && has_text(part.get_object(), "text"))
-            text += part.at("text").get_string();
-    return text;
+    if (who == role::other || who == role::tool || who == role::model)
+        return std::nullopt;
+    return plain_item{who, text};
 }
 
 } // namespace
 
-// tool_call
-
-tool_call::tool_call(std::string id, std::string name, json_input arguments)
-    : id_(std::move(id)), name_(std::move(name)), arguments_(std::move(arguments).take())
+message message::data::make_plain(std::string id, waymark::timestamp time, waymark::role who, std::string text,
+                                  std::string tool_call_id)
 {
-    check(*this);
+    const auto made = std::make_shared<data>(std::move(id), time);
+    made->is_plain = true;
+    made->role = who;
+    made->text = std::move(text);
+    made->tool_call_id = std::move(tool_call_id);
+    made->measure_plain();
+    return message(made);
 }
 
-tool_call& tool_call::with_extra(std::string_view key, json_input value) &
+message message::data::make(std::string id, waymark::timestamp time, json::value item)
 {
-    require_extra(key, call_members, "a tool call");
-    detail::require_utf8(key, "a member of a tool call");
-    detail::check_json(value, deepest_message, "tool call member " + detail::quoted(key));
-    extra_.insert_or_assign(key, std::move(value).take());
-    return *this;
+    if (const auto plain = as_plain(item.get_object()))
+        return make_plain(std::move(id), time, plain->who, std::string(*plain->text),
+                          plain->tool_call_id == nullptr ? std::string() : std::string(*plain->tool_call_id));
+    const auto made = std::make_shared<data>(std::move(id), time);
+    made->item = json::value(std::move(item), json::storage_ptr());
+    made->measure_item();
+    return message(made);
 }
 
-tool_call&& tool_call::with_extra(std::string_view key, json_input value) &&
+void message::data::measure_plain()
 {
-    return std::move(with_extra(key, std::move(value)));
-}
-
-bool operator==(const tool_call& left, const tool_call& right) noexcept
-{
-    return left.id() == right.id() && left.name() == right.name() &&
-           detail::same_content(left.arguments(), right.arguments()) &&
-           detail::same_content(left.extra(), right.extra());
-}
-
-void tag_invoke(json::value_from_tag, json::value& to, const tool_call& from)
-{
-    auto& object = to.emplace_object();
-    object["id"] = from.id();
-    object["name"] = from.name();
-    object["arguments"] = from.arguments();
-    for (const auto& member : from.extra())
-        object.insert_or_assign(member.key(), member.value());
-}
-
-tool_call tag_invoke(json::value_to_tag<tool_call>, const json::value& from)
-{
-    const detail::object_reader reader(from, "tool call");
-    const auto* arguments = reader.find("arguments");
-    tool_call call(reader.string("id"), reader.string("name"),
-                   arguments == nullptr ? json::value(json::object{}) : *arguments);
-    for (const auto& member : from.get_object())
-        if (member.key() != "id" && member.key() != "name" && member.key() != "arguments")
-            call.with_extra(member.key(), member.value());
-    return call;
-}
-
-// message
-
-void message::data::check_and_measure()
-{
-    detail::require_utf8(id, "the id of a message");
-    detail::require_utf8(content, "the content of a message");
+    require_id(id);
+    detail::require_utf8(text, "the content of a message");
     detail::require_utf8(tool_call_id, "the tool_call_id of a message");
-    if (!detail::is_printable(timestamp))
-        throw error(errc::invalid_argument, "the timestamp of a message is outside the years 0 to 9999");
-    depth = detail::check_json(extra, deepest_message, "a message");
-    bytes = id.size() + content.size() + tool_call_id.size() + detail::payload_bytes(extra) + 8;
-    for (const auto& call : tool_calls) {
-        depth = std::max(depth, check(call));
-        bytes += payload(call);
+    require_time(timestamp);
+    bytes = id.size() + text.size() + tool_call_id.size() + 8;
+    tokens = to_tokens(text.size() + tool_call_id.size());
+}
+
+void message::data::measure_item()
+{
+    require_id(id);
+    require_time(timestamp);
+    const auto& object = item.get_object();
+    const auto levels = detail::check_json(object, deepest_message, "a message");
+    depth = levels > item_frame_depth ? levels - item_frame_depth : 0;
+    bytes = id.size() + detail::payload_bytes(object) + 8;
+    role = detail::read_role(object);
+    parts = detail::read_parts(item);
+    detail::part_access::weight sum;
+    for (const auto& next : parts) {
+        const auto weight = detail::part_access::weigh(next);
+        sum.bytes += weight.bytes;
+        sum.tokens += weight.tokens;
     }
+    tokens = to_tokens(sum.bytes) + sum.tokens;
+}
+
+const json::value& message::data::whole_item() const
+{
+    if (!is_plain)
+        return item;
+    if (const auto* const known = made.load(std::memory_order_acquire))
+        return *known;
+    json::object object;
+    object.reserve(3);
+    object.emplace("role", detail::role_name(*role));
+    if (!tool_call_id.empty())
+        object.emplace("tool_call_id", tool_call_id);
+    object.emplace("content", text);
+    auto mine = std::make_unique<const json::value>(std::move(object));
+    const json::value* other = nullptr;
+    if (!made.compare_exchange_strong(other, mine.get(), std::memory_order_acq_rel, std::memory_order_acquire))
+        return *other; // another thread was faster
+    return *mine.release();
 }
 
 const detail::digest_memory& detail::message_access::digest_of(const message& value) noexcept
@@ -184,54 +150,76 @@ const detail::digest_memory& detail::message_access::digest_of(const message& va
     return value.data_->digest;
 }
 
-message message::make(data fields)
+bool detail::message_access::is_plain(const message& value) noexcept
 {
-    fields.check_and_measure();
-    return message(std::make_shared<const data>(std::move(fields)));
+    return value.data_->is_plain;
 }
 
-message& message::amend(data fields)
+bool detail::message_access::is_plain_result(const message& value) noexcept
 {
-    return *this = make(std::move(fields));
+    return value.data_->is_plain && !value.data_->tool_call_id.empty();
 }
 
-message::data message::fresh(waymark::role who, std::string text)
+const std::vector<part>& detail::message_access::parts_of_item(const message& value) noexcept
 {
-    data fields;
-    fields.id = random_id();
-    fields.role = who;
-    fields.content = std::move(text);
-    fields.timestamp = now();
-    return fields;
+    return value.data_->parts;
+}
+
+std::string_view detail::message_access::plain_text(const message& value) noexcept
+{
+    return value.data_->text;
+}
+
+std::string_view detail::message_access::plain_call_id(const message& value) noexcept
+{
+    return value.data_->tool_call_id;
 }
 
 message message::system(std::string text)
 {
-    return make(fresh(role::system, std::move(text)));
+    return data::make_plain(random_id(), now(), role::system, std::move(text), {});
 }
 
 message message::user(std::string text)
 {
-    return make(fresh(role::user, std::move(text)));
+    return data::make_plain(random_id(), now(), role::user, std::move(text), {});
+}
+
+message message::user(std::vector<part> parts)
+{
+    return from(detail::make_user_item(parts));
 }
 
 message message::assistant(std::string text)
 {
-    return make(fresh(role::assistant, std::move(text)));
+    return data::make_plain(random_id(), now(), role::assistant, std::move(text), {});
 }
 
 message message::assistant(std::string text, std::vector<tool_call> tool_calls)
 {
-    auto fields = fresh(role::assistant, std::move(text));
-    fields.tool_calls = std::move(tool_calls);
-    return make(std::move(fields));
+    return from(detail::make_call_item(std::move(text), tool_calls));
 }
 
 message message::tool_result(std::string tool_call_id, std::string text)
 {
-    auto fields = fresh(role::tool, std::move(text));
-    fields.tool_call_id = std::move(tool_call_id);
-    return make(std::move(fields));
+    if (tool_call_id.empty())
+        throw error(errc::invalid_argument, "a tool result needs the id of the call that it answers");
+    return data::make_plain(random_id(), now(), role::tool, std::move(text), std::move(tool_call_id));
+}
+
+message message::tool_result(waymark::tool_result result)
+{
+    return from(detail::make_result_item(result));
+}
+
+message message::from(json::object item)
+{
+    return data::make(random_id(), now(), std::move(item));
+}
+
+const json::object& message::item() const&
+{
+    return data_->whole_item().get_object();
 }
 
 const std::string& message::id() const& noexcept
@@ -239,34 +227,60 @@ const std::string& message::id() const& noexcept
     return data_->id;
 }
 
-role message::role() const noexcept
-{
-    return data_->role;
-}
-
-const std::string& message::content() const& noexcept
-{
-    return data_->content;
-}
-
-const std::vector<tool_call>& message::tool_calls() const& noexcept
-{
-    return data_->tool_calls;
-}
-
-const std::string& message::tool_call_id() const& noexcept
-{
-    return data_->tool_call_id;
-}
-
 timestamp message::timestamp() const noexcept
 {
     return data_->timestamp;
 }
 
-const json::object& message::extra() const& noexcept
+std::optional<role> message::role() const noexcept
 {
-    return data_->extra;
+    return data_->role;
+}
+
+std::vector<part> message::parts() const
+{
+    auto parts = data_->is_plain ? detail::read_parts(data_->whole_item()) : data_->parts;
+    for (auto& next : parts)
+        detail::part_access::own(next, data_);
+    return parts;
+}
+
+std::string message::text() const
+{
+    if (data_->is_plain)
+        return data_->text;
+    std::string text;
+    bool has_text = false;
+    for (const auto& next : data_->parts)
+        if (next.kind() == part_kind::text) {
+            text += next.text();
+            has_text = true;
+        }
+    if (!has_text)
+        for (const auto& next : data_->parts)
+            if (next.kind() == part_kind::tool_result)
+                text += next.result().text();
+    return text;
+}
+
+std::vector<tool_call> message::tool_calls() const
+{
+    std::vector<tool_call> calls;
+    for (const auto& next : data_->parts)
+        if (next.kind() == part_kind::tool_call)
+            calls.push_back(next.call());
+    return calls;
+}
+
+std::vector<tool_result> message::tool_results() const
+{
+    std::vector<waymark::tool_result> results;
+    if (data_->is_plain && data_->tool_call_id.empty())
+        return results;
+    for (const auto& next : parts()) // which own what their results show
+        if (next.kind() == part_kind::tool_result)
+            results.push_back(next.result());
+    return results;
 }
 
 std::size_t message::bytes() const noexcept
@@ -281,20 +295,27 @@ std::size_t message::depth() const noexcept
 
 std::size_t message::estimated_tokens() const noexcept
 {
-    constexpr std::size_t bytes_per_token = 4;
-    constexpr std::size_t frame = 4; // role and separators
-    auto text = data_->content.size() + data_->tool_call_id.size();
-    for (const auto& call : data_->tool_calls)
-        text += payload(call);
-    return frame + (text + bytes_per_token - 1) / bytes_per_token;
+    return data_->tokens;
+}
+
+namespace {
+
+//! The same content under another id or time.
+message remade(const message& from, std::string id, timestamp time)
+{
+    return detail::message_access::make(std::move(id), time, from.item());
+}
+
+} // namespace
+
+message detail::message_access::make(std::string id, waymark::timestamp time, json::value item)
+{
+    return message::data::make(std::move(id), time, std::move(item));
 }
 
 message& message::with_id(std::string id) &
 {
-    auto fields = *data_;
-    fields.extra.erase("id"); // one of another shape, which would win
-    fields.id = std::move(id);
-    return amend(std::move(fields));
+    return *this = remade(*this, std::move(id), timestamp());
 }
 
 message&& message::with_id(std::string id) &&
@@ -304,10 +325,7 @@ message&& message::with_id(std::string id) &&
 
 message& message::with_timestamp(waymark::timestamp time) &
 {
-    auto fields = *data_;
-    fields.extra.erase("timestamp");
-    fields.timestamp = time;
-    return amend(std::move(fields));
+    return *this = remade(*this, id(), time);
 }
 
 message&& message::with_timestamp(waymark::timestamp time) &&
@@ -315,48 +333,14 @@ message&& message::with_timestamp(waymark::timestamp time) &&
     return std::move(with_timestamp(time));
 }
 
-message& message::with_extra(std::string_view key, json_input value) &
+message& message::with_item(json::object item) &
 {
-    require_extra(key, message_members, "a message");
-    auto fields = *data_;
-    fields.extra.insert_or_assign(key, std::move(value).take());
-    return amend(std::move(fields));
+    return *this = data::make(id(), timestamp(), std::move(item));
 }
 
-message&& message::with_extra(std::string_view key, json_input value) &&
+message&& message::with_item(json::object item) &&
 {
-    return std::move(with_extra(key, std::move(value)));
-}
-
-//! Whether the extra members of two messages with the same fields are written alike. One that has the name of
-//! a field which is written takes the place of that; the others are written in their order.
-bool message::data::has_same_extra(const data& other) const noexcept
-{
-    const auto has_place = [this](std::string_view key) {
-        return key == "content" || (key == "id" && !id.empty()) ||
-               (key == "role" && role != waymark::role::other) ||
-               (key == "tool_calls" && !tool_calls.empty()) ||
-               (key == "tool_call_id" && !tool_call_id.empty()) ||
-               (key == "timestamp" && timestamp != waymark::timestamp{});
-    };
-    if (extra.size() != other.extra.size())
-        return false;
-    auto next = other.extra.begin();
-    for (const auto& member : extra) {
-        if (has_place(member.key())) {
-            const auto* found = other.extra.if_contains(member.key());
-            if (found == nullptr || !detail::same_content(member.value(), *found))
-                return false;
-            continue;
-        }
-        while (next != other.extra.end() && has_place(next->key()))
-            ++next;
-        if (next == other.extra.end() || next->key() != member.key() ||
-            !detail::same_content(member.value(), next->value()))
-            return false;
-        ++next;
-    }
-    return true;
+    return std::move(with_item(std::move(item)));
 }
 
 bool operator==(const message& left, const message& right) noexcept
@@ -365,67 +349,61 @@ bool operator==(const message& left, const message& right) noexcept
         return true;
     const auto& a = *left.data_;
     const auto& b = *right.data_;
-    return a.id == b.id && a.role == b.role && a.content == b.content && a.tool_calls == b.tool_calls &&
-           a.tool_call_id == b.tool_call_id && a.timestamp == b.timestamp && a.has_same_extra(b);
+    if (a.id != b.id || a.timestamp != b.timestamp || a.is_plain != b.is_plain)
+        return false;
+    return a.is_plain ? a.role == b.role && a.text == b.text && a.tool_call_id == b.tool_call_id
+                      : detail::same_content(a.item, b.item);
 }
 
 void tag_invoke(json::value_from_tag, json::value& to, const message& from)
 {
-    const auto& fields = *from.data_;
     auto& object = to.emplace_object();
-    if (!fields.id.empty())
-        object["id"] = fields.id;
-    if (fields.role != role::other)
-        object["role"] = role_names[static_cast<std::size_t>(fields.role)];
-    object["content"] = fields.content;
-    if (!fields.tool_calls.empty())
-        object["tool_calls"] = json::value_from(fields.tool_calls);
-    if (!fields.tool_call_id.empty())
-        object["tool_call_id"] = fields.tool_call_id;
-    if (fields.timestamp != timestamp{})
-        object["timestamp"] = detail::to_rfc3339(fields.timestamp);
-    for (const auto& member : fields.extra)
-        object.insert_or_assign(member.key(), member.value());
+    if (!from.id().empty())
+        object["id"] = from.id();
+    if (from.timestamp() != timestamp{})
+        object["timestamp"] = detail::to_rfc3339(from.timestamp());
+    object["item"] = from.item();
 }
 
 message tag_invoke(json::value_to_tag<message>, const json::value& from)
 {
     const detail::object_reader reader(from, "message");
-    message::data fields;
-    reader.require("role");
-    // What has the expected shape becomes a field; everything else stays as it is, in `extra`.
-    for (const auto& member : from.get_object()) {
-        const auto& value = member.value();
+    if (reader.find("role") != nullptr)
+        return detail::message_access::from_earlier_form(from.get_object());
+    const auto& item = reader.require("item");
+    if (!item.is_object())
+        reader.fail("item", "must be an object");
+    reader.refuse_others({"id", "timestamp", "item"}, "what an API sent belongs into 'item'");
+    return detail::message_access::make(
+        reader.string_or("id", ""), reader.find("timestamp") == nullptr ? timestamp{} : reader.time("timestamp"),
+        item);
+}
+
+//! Before version 0.1 was finished, id and timestamp stood among the members of the item, as they do in
+//! smooth-operator's files.
+message detail::message_access::from_earlier_form(const json::object& members)
+{
+    std::string id;
+    timestamp time{};
+    json::object item;
+    for (const auto& member : members) {
         const std::string_view key = member.key();
-        bool modelled = false;
-        if (key == "role" && value.is_string()) {
-            fields.role = role_from(value.get_string());
-            modelled = fields.role != role::other &&
-                       value.get_string() == role_names[static_cast<std::size_t>(fields.role)];
-        } else if (key == "id" && value.is_string()) {
-            fields.id = value.get_string();
-            modelled = !fields.id.empty(); // what is empty is not written
-        } else if (key == "content" && value.is_string()) {
-            fields.content = value.get_string();
-            modelled = true;
-        } else if (key == "content" && value.is_array()) {
-            fields.content = text_of_parts(value.get_array());
-        } else if (key == "tool_call_id" && value.is_string()) {
-            fields.tool_call_id = value.get_string();
-            modelled = !fields.tool_call_id.empty();
-        } else if (key == "tool_calls" && value.is_array()) {
-            const auto& calls = value.get_array();
-            fields.tool_calls = read_tool_calls(calls);
-            modelled = !calls.empty() && std::all_of(calls.begin(), calls.end(), is_tool_call);
-        } else if (key == "timestamp" && value.is_string()) {
-            fields.timestamp = detail::from_rfc3339(value.get_string(), "message: member 'timestamp'");
-            modelled = fields.timestamp != timestamp{} &&
-                       detail::to_rfc3339(fields.timestamp) == value.get_string(); // nanoseconds, offsets
-        }
-        if (!modelled)
-            fields.extra.insert_or_assign(key, value);
+        const auto* const text = member.value().if_string();
+        if (key == "id" && text != nullptr)
+            id = *text;
+        else if (key == "timestamp" && text != nullptr)
+            time = from_rfc3339(*text, "message: member 'timestamp'");
+        else
+            item.emplace(key, member.value());
     }
-    return message::make(std::move(fields));
+    const auto* const call = item.if_contains("tool_call_id");
+    const auto* const content = item.if_contains("content");
+    if (item.size() == 3 && call != nullptr && call->is_string() && !call->get_string().empty() &&
+        content != nullptr && content->is_string() && read_role(item) == role::tool &&
+        item.at("role").get_string() == "tool") // its members came in another order
+        return message::data::make_plain(std::move(id), time, role::tool, std::string(content->get_string()),
+                                         std::string(call->get_string()));
+    return message::data::make(std::move(id), time, std::move(item));
 }
 
 } // namespace waymark

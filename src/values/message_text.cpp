@@ -1,5 +1,6 @@
 //! The JSON text of a message, written and read without a document in between: most of the time of a long
 //! load would go into making such documents. What is not of the usual form takes the usual way.
+#include "item_parts.hpp"
 #include "json_document.hpp"
 #include "message_data.hpp"
 #include "text.hpp"
@@ -20,27 +21,18 @@ namespace json = boost::json;
 
 namespace {
 
-//! Writes an object's members one after the other.
-class object_text {
+//! Writes the text of a message.
+class text_writer {
 public:
-    explicit object_text(std::size_t about) { text_.reserve(about); }
+    explicit text_writer(std::size_t about) { text_.reserve(about); }
 
-    void add(std::string_view key, std::string_view value)
+    text_writer& add(std::string_view json)
     {
-        text_ += text_.empty() ? '{' : ',';
-        append_quoted(key);
-        text_ += ':';
-        append_quoted(value);
+        text_ += json;
+        return *this;
     }
 
-    std::string finish() &&
-    {
-        text_ += '}';
-        return std::move(text_);
-    }
-
-private:
-    void append_quoted(std::string_view text)
+    text_writer& add_quoted(std::string_view text)
     {
         text_ += '"';
         for (std::size_t at = 0;;) {
@@ -52,8 +44,12 @@ private:
             append_escaped(static_cast<unsigned char>(text[at++]));
         }
         text_ += '"';
+        return *this;
     }
 
+    std::string finish() && { return std::move(text_); }
+
+private:
     static bool is_special(char c) noexcept
     {
         return static_cast<unsigned char>(c) < 0x20 || c == '"' || c == '\\';
@@ -93,7 +89,7 @@ private:
     std::string text_;
 };
 
-//! Reads what object_text writes, from left to right; false as soon as anything is different.
+//! Reads what text_writer writes, from left to right; false as soon as anything is different.
 class text_reader {
 public:
     explicit text_reader(std::string_view text) noexcept : rest_(text) {}
@@ -196,41 +192,51 @@ std::optional<timestamp> read_timestamp(std::string_view text)
 std::string detail::message_access::to_json(const message& value)
 {
     const auto& fields = *value.data_;
-    if (!fields.tool_calls.empty() || !fields.extra.empty()) // which may stand for a member
-        return json::serialize(json::value_from(value));
-    object_text text(fields.content.size() + 160);
+    constexpr std::size_t frame = 160;
+    text_writer text(fields.text.size() + frame);
+    text.add("{");
     if (!fields.id.empty())
-        text.add("id", fields.id);
-    if (fields.role != role::other)
-        text.add("role", role_names[static_cast<std::size_t>(fields.role)]);
-    text.add("content", fields.content);
-    if (!fields.tool_call_id.empty())
-        text.add("tool_call_id", fields.tool_call_id);
+        text.add("\"id\":").add_quoted(fields.id).add(",");
     if (fields.timestamp != timestamp{})
-        text.add("timestamp", detail::to_rfc3339(fields.timestamp));
-    return std::move(text).finish();
+        text.add("\"timestamp\":\"").add(to_rfc3339(fields.timestamp)).add("\",");
+    text.add("\"item\":");
+    if (!fields.is_plain)
+        return std::move(text.add(json::serialize(fields.item)).add("}")).finish();
+    text.add("{\"role\":\"").add(role_name(*fields.role)).add("\",");
+    if (!fields.tool_call_id.empty())
+        text.add("\"tool_call_id\":").add_quoted(fields.tool_call_id).add(",");
+    return std::move(text.add("\"content\":").add_quoted(fields.text).add("}}")).finish();
 }
 
-message detail::message_access::from_json(std::string_view text, std::size_t max_depth, std::string_view what)
+message detail::message_access::from_json(std::string_view text, std::size_t max_depth, std::string_view what,
+                                          bool* is_current)
 {
-    message::data fields;
+    std::string id, content, tool_call_id;
     std::string_view name, time;
     text_reader reader(text);
-    if (reader.take("{\"id\":\"") && reader.take_string(fields.id) && !fields.id.empty() &&
-        reader.take(",\"role\":\"") && reader.take_word(name) && reader.take(",\"content\":\"") &&
-        reader.take_string(fields.content) &&
+    const auto say = [is_current](bool current) {
+        if (is_current != nullptr)
+            *is_current = current;
+    };
+    say(true);
+    if (reader.take("{\"id\":\"") && reader.take_string(id) && !id.empty() &&
+        reader.take(",\"timestamp\":\"") && reader.take_word(time) &&
+        reader.take(",\"item\":{\"role\":\"") && reader.take_word(name) &&
         (!reader.take(",\"tool_call_id\":\"") ||
-         (reader.take_string(fields.tool_call_id) && !fields.tool_call_id.empty())) &&
-        reader.take(",\"timestamp\":\"") && reader.take_word(time) && reader.is_at("}")) {
-        const auto role = std::find(role_names.begin(), role_names.end(), name);
+         (reader.take_string(tool_call_id) && !tool_call_id.empty())) &&
+        reader.take(",\"content\":\"") && reader.take_string(content) && reader.is_at("}}")) {
+        const auto role = static_cast<waymark::role>(
+            std::find(role_names.begin(), role_names.end(), name) - role_names.begin());
         const auto when = read_timestamp(time);
-        if (role != role_names.end() && when) {
-            fields.role = static_cast<waymark::role>(role - role_names.begin());
-            fields.timestamp = *when;
-            return message::make(std::move(fields));
-        }
+        const bool is_result = role == role::tool;
+        if (role != role::other && role != role::model && is_result == !tool_call_id.empty() && when)
+            return message::data::make_plain(std::move(id), *when, role, std::move(content),
+                                             std::move(tool_call_id));
     }
-    return json::value_to<message>(parse_json(text, max_depth, what));
+    const auto document = parse_json(text, max_depth, what);
+    const auto* const members = document.if_object();
+    say(members != nullptr && !members->contains("role"));
+    return json::value_to<message>(document);
 }
 
 } // namespace waymark

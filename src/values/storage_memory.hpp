@@ -136,8 +136,21 @@ struct message_access {
     //! The text of `boost::json::value_from(value)`, without making that value.
     static std::string to_json(const message& value);
     //! The message of `boost::json::value_to<message>(…)`, in most cases without making that value.
+    //! `is_current` is told whether `to_json` would give the same text again: not that of an earlier version.
     //! @throws waymark::error `invalid_argument`, which names `what`.
-    static message from_json(std::string_view text, std::size_t max_depth, std::string_view what);
+    static message from_json(std::string_view text, std::size_t max_depth, std::string_view what,
+                             bool* is_current = nullptr);
+
+    static message make(std::string id, timestamp time, boost::json::value item);
+    static message from_earlier_form(const boost::json::object& members);
+
+    //! Whether it is held as text, see message_data.hpp; if so, whether it answers a call, and what it holds.
+    static bool is_plain(const message& value) noexcept;
+    static bool is_plain_result(const message& value) noexcept;
+    static std::string_view plain_text(const message& value) noexcept;
+    static std::string_view plain_call_id(const message& value) noexcept;
+    //! The parts of one that is not, which own nothing.
+    static const std::vector<part>& parts_of_item(const message& value) noexcept;
 };
 
 } // namespace waymark::detail

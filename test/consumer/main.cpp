@@ -12,7 +12,7 @@ asio::awaitable<void> remember(waymark::async_store& store)
     chat.push(waymark::message::user("Remember me."));
     co_await store.async_save(waymark::checkpoint{"agent", chat, 1});
     const auto head = co_await store.async_load_latest("agent");
-    std::cout << head.value().conversation().back().content() << '\n';
+    std::cout << head.value().conversation().back().text() << '\n';
 }
 
 int main()

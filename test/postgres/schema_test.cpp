@@ -166,7 +166,7 @@ TEST_CASE("tables of an older format become those of the present one, with what 
     CHECK(store.verify().ok());
     auto chat = store.load_latest("planner")->conversation();
     REQUIRE(chat.size() == 2);
-    CHECK(chat.back().content() == "Noon.");
+    CHECK(chat.back().text() == "Noon.");
     const auto steps = store.load_steps(step_query("planner"));
     REQUIRE(steps.size() == 2);
     CHECK((steps[0].done() && steps[0].attempt().empty()));

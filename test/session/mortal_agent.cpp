@@ -162,7 +162,7 @@ asio::awaitable<void> run(async_store& store, effects& world)
         co_await session.async_notify(event::llm_response, iteration, chat);
     }
     for (const auto& message : chat)
-        std::cout << message.content() << " | ";
+        std::cout << message.text() << " | ";
     std::cout << '\n';
 }
 

@@ -53,9 +53,9 @@ asio::awaitable<void> resume_and_repair(async_store& store)
     const auto repaired = co_await second.async_resume(resume_options().repair());
     CHECK(repaired.unanswered_tool_calls().size() == 1);
     CHECK(repaired->conversation().unanswered_tool_calls().empty());
-    CHECK(repaired->conversation().back().tool_call_id() == "call-2");
+    CHECK(repaired->conversation().back().tool_results().at(0).call_id() == "call-2");
     const auto with_text = co_await second.async_resume(resume_options().repair("lost in a crash"));
-    CHECK(with_text->conversation().back().content() == "lost in a crash");
+    CHECK(with_text->conversation().back().text() == "lost in a crash");
 
     auto chat = repaired->conversation();
     chat.push(message::user("Go on."));

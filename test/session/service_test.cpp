@@ -168,7 +168,7 @@ std::vector<std::string> violations_in(store& in, const std::map<std::string, kn
         const auto messages = head ? head->conversation() : conversation();
         std::map<std::int64_t, std::string> stored;
         for (std::size_t i = 0; i + 1 < messages.size(); i += 2)
-            stored.emplace(static_cast<std::int64_t>(i / 2 + 1), messages[i].content());
+            stored.emplace(static_cast<std::int64_t>(i / 2 + 1), messages[i].text());
         for (const auto& [turn, text] : known.acknowledged)
             if (const auto found = stored.find(turn); found == stored.end() || found->second != text)
                 wrong.push_back(id + " has lost turn " + std::to_string(turn) + ": " + text);

@@ -3,6 +3,7 @@
 #include "on_every_store.hpp"
 #include "refusal.hpp"
 #include "temporary_folder.hpp"
+#include "with_member.hpp"
 
 #include <waymark/async_transfer.hpp>
 #include <waymark/memory_store.hpp>
@@ -376,7 +377,7 @@ TEST_CASE("an import beside what is there does as its mode says, whatever that i
             conversation rebuilt(chat.max_tokens());
             rebuilt.with_extra(chat.extra());
             for (std::size_t i = 0; i < chat.size(); ++i)
-                rebuilt.push(i == chat.size() / 2 ? message(chat[i]).with_extra("k", 1) : chat[i]);
+                rebuilt.push(i == chat.size() / 2 ? test::with_member(chat[i], "k", 1) : chat[i]);
             chat = rebuilt;
         }
         }
@@ -477,7 +478,7 @@ TEST_CASE("a line holds what differs in its JSON alone", "[stores]")
     const auto text = message::user("text");
     const auto chat_with = [&](const json::value& value) {
         conversation chat;
-        chat.push(message(text).with_extra("k", value));
+        chat.push(test::with_member(text, "k", value));
         chat.push(message::assistant("answer").with_id("a").with_timestamp({}));
         return std::move(chat).with_extra("x", value);
     };

@@ -173,7 +173,7 @@ asio::awaitable<void> compare(async_store& store)
 
     const auto forward = co_await session.async_diff(before.id(), after.id());
     REQUIRE(forward.messages_added().size() == 1);
-    CHECK(forward.messages_added()[0].content() == "new");
+    CHECK(forward.messages_added()[0].text() == "new");
     CHECK(forward.messages_removed().empty());
     CHECK(forward.messages_shared() == 2);
     std::map<std::string, std::pair<bool, bool>> changes; // path: was there before, is there after

@@ -274,7 +274,7 @@ TEST_CASE("a damaged file is an error by name; lists show the others and say so"
     SECTION("of a newer version")
     {
         auto newer = whole;
-        newer.replace(newer.find("\"waymark\": 1"), 12, "\"waymark\": 2");
+        newer.replace(newer.find("\"waymark\": 2"), 12, "\"waymark\": 3");
         newer.erase(newer.rfind(",\n  \"checksum\""));
         write(file, newer + "}");
         file_store store(folder.path());

@@ -38,12 +38,12 @@ TEST_CASE("a conversation of 1,000,000 messages is saved, loaded and continued")
     sqlite_store store(file);
     auto chat = store.load("agent", "", last)->conversation();
     REQUIRE(chat.size() == 1'000'000);
-    CHECK(chat[123'456].content() == "123456");
+    CHECK(chat[123'456].text() == "123456");
     chat.push(message::user("one more"));
     CHECK(store.save(checkpoint("agent", chat)).bytes_written() < 1'000);
     chat.truncate(500'001);
     CHECK(store.save(checkpoint("agent", chat)).bytes_written() < 1'000);
-    CHECK(store.load_latest("agent")->conversation().back().content() == "500000");
+    CHECK(store.load_latest("agent")->conversation().back().text() == "500000");
 }
 
 TEST_CASE("a conversation whose last message is replaced each turn remembers its place in linear memory")

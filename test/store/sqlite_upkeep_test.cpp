@@ -431,7 +431,7 @@ TEST_CASE("what an interrupted removal left is removed by compact")
     CHECK(f.rows("messages") == 2);
     f.store.compact();
     CHECK(f.rows("messages") == 1);
-    CHECK(f.store.load("agent", "", "a")->conversation()[0].content() == "two");
+    CHECK(f.store.load("agent", "", "a")->conversation()[0].text() == "two");
     CHECK(f.store.verify().ok());
 }
 

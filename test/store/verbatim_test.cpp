@@ -1,6 +1,7 @@
 //! What is equal for a store is what is the same as JSON text.
 #include "backends.hpp"
 #include "catch.hpp"
+#include "with_member.hpp"
 
 #include <boost/json/serialize.hpp>
 
@@ -43,7 +44,7 @@ TEST_CASE("what differs in its JSON alone is saved, and is a conflict", "[stores
         {"message",
          [&](const json::value& value) {
              conversation chat;
-             chat.push(message(text).with_extra("k", value));
+             chat.push(test::with_member(text, "k", value));
              return checkpoint(point).with_conversation(chat);
          }},
         {"conversation", [&](const json::value& value) {

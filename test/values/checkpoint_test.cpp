@@ -1,5 +1,6 @@
 #include "catch.hpp"
 #include "refusal.hpp"
+#include "with_member.hpp"
 
 #include <waymark/checkpoint.hpp>
 #include <waymark/error.hpp>
@@ -93,7 +94,7 @@ TEST_CASE("copies share their state")
 TEST_CASE("a checkpoint survives the round trip through bytes")
 {
     conversation chat(10);
-    chat.push(message::assistant("é \xf0\x9f\xa7\xad", {tool_call("c", "t", 1.5)}).with_extra("x", nullptr));
+    chat.push(test::with_member(message::assistant("é \xf0\x9f\xa7\xad", {tool_call("c", "t", 1.5)}), "x", nullptr));
     const auto original = checkpoint("agent", chat, std::numeric_limits<std::int64_t>::min())
                               .with_id(std::string(255, 'i'))
                               .with_scope("scope")
@@ -193,7 +194,7 @@ TEST_CASE("depth and size have the same bounds on the way in and on the way out"
     CHECK(refusal([&] { deep(11).to_bytes(bounds); }).find("max_depth") != std::string::npos);
     const auto too_deep = deep(11).to_bytes();
     CHECK(refusal([&] { checkpoint::from_bytes(too_deep, bounds); }).find("max_depth") != std::string::npos);
-    CHECK(refusal([&] { checkpoint::from_bytes(deep(40).to_bytes(), bounds); }).find("17 levels") !=
+    CHECK(refusal([&] { checkpoint::from_bytes(deep(40).to_bytes(), bounds); }).find("18 levels") !=
           std::string::npos);
 
     conversation long_message;
@@ -229,15 +230,15 @@ TEST_CASE("depth and size have the same bounds on the way in and on the way out"
 
     // The deepest place there is: a tool call's arguments, at the default limit.
     conversation calls;
-    calls.push(message::assistant("", {tool_call("c", "t", nested(limits().max_depth()))}));
+    calls.push(message::from({{"type", "x"}, {"a", nested(limits().max_depth() + 3)}}));
     const checkpoint deepest("a", calls);
     CHECK(round_trip(deepest) == deepest);
 }
 
 TEST_CASE("a newer format is refused")
 {
-    CHECK(refusal([] { checkpoint::from_bytes(with_member(R"("waymark":2)")); }, errc::unsupported_format)
-              .find("format 2") != std::string::npos);
+    CHECK(refusal([] { checkpoint::from_bytes(with_member(R"("waymark":3)")); }, errc::unsupported_format)
+              .find("format 3") != std::string::npos);
 }
 
 TEST_CASE("messages about foreign text escape what a terminal would obey")

@@ -28,7 +28,7 @@ std::vector<std::string> texts(const auto& messages)
 {
     std::vector<std::string> all;
     for (const auto& message : messages)
-        all.push_back(message.content());
+        all.push_back(message.text());
     return all;
 }
 
@@ -45,7 +45,7 @@ TEST_CASE("messages are found by index and by iteration")
         CHECK(chat.size() == count);
         std::size_t index = 0;
         for (const auto& message : chat) {
-            if (message.content() != std::to_string(index) || &message != &chat[index])
+            if (message.text() != std::to_string(index) || &message != &chat[index])
                 FAIL("wrong message at " << index << " of " << count);
             ++index;
         }
@@ -53,7 +53,7 @@ TEST_CASE("messages are found by index and by iteration")
     }
     const auto chat = numbered(100);
     CHECK(std::distance(chat.begin(), chat.end()) == 100);
-    CHECK(chat.back().content() == "99");
+    CHECK(chat.back().text() == "99");
 }
 
 TEST_CASE("branches of random shape behave like vectors")
@@ -118,7 +118,7 @@ TEST_CASE("a million messages are destroyed without recursion")
     }();
     chat.clear();
     CHECK(half.size() == 500'000);
-    CHECK(half[499'999].content() == "499999");
+    CHECK(half[499'999].text() == "499999");
 }
 
 TEST_CASE("threads may copy and extend conversations that share messages")
@@ -132,7 +132,7 @@ TEST_CASE("threads may copy and extend conversations that share messages")
                 auto mine = chat;
                 mine.truncate(static_cast<std::size_t>(i * 5));
                 mine.push(message::user("thread " + std::to_string(t)));
-                if (mine.back().content() != "thread " + std::to_string(t) || chat.size() != 1'000)
+                if (mine.back().text() != "thread " + std::to_string(t) || chat.size() != 1'000)
                     ++wrong;
             }
         });
@@ -165,8 +165,8 @@ TEST_CASE("the window holds the prompt and the newest messages that fit")
     const auto window = chat.window();
     REQUIRE(window.size() == 4);
     CHECK(window[0].role() == role::system);
-    CHECK(window[1].content()[0] == '3');
-    CHECK(window[3].content()[0] == '5');
+    CHECK(window[1].text()[0] == '3');
+    CHECK(window[3].text()[0] == '5');
 
     CHECK(conversation().window().empty());
     CHECK(numbered(100).window().size() == 100);                       // no budget
@@ -207,17 +207,17 @@ TEST_CASE("unanswered tool calls are found and repaired in place")
     CHECK(open[2].name() == "again");
 
     const auto untouched = chat;
-    CHECK(chat.repair("lost") == 3);
+    CHECK(chat.repair("lost").answered() == 3);
     REQUIRE(chat.size() == 7);
-    const auto answers = [&](std::size_t index) { return chat[index].tool_call_id(); };
+    const auto answers = [&](std::size_t index) { return chat[index].tool_results().at(0).call_id(); };
     CHECK(answers(1) == "c2");
     CHECK(answers(2) == "c1");
     CHECK(answers(3) == "c3");
     CHECK(chat[4].role() == role::user);
     CHECK(answers(6) == "c1");
-    CHECK(chat[6].content() == "lost");
+    CHECK(chat[6].text() == "lost");
     CHECK(chat.unanswered_tool_calls().empty());
-    CHECK(chat.repair() == 0);
+    CHECK_FALSE(chat.repair());
     CHECK(untouched.size() == 4);
 }
 
@@ -230,9 +230,9 @@ TEST_CASE("a result answers the newest call of its id")
     chat.push(message::tool_result("call_0", "here"));
     REQUIRE(chat.unanswered_tool_calls().size() == 1);
     CHECK(chat.unanswered_tool_calls()[0].name() == "lost");
-    CHECK(chat.repair() == 1);
+    CHECK(chat.repair().answered() == 1);
     CHECK(chat[1].role() == role::tool);
-    CHECK(chat.back().content() == "here");
+    CHECK(chat.back().text() == "here");
     CHECK(chat.size() == 5);
 }
 

@@ -1,5 +1,6 @@
 //! Values are equal when their JSON is the same, byte by byte.
 #include "catch.hpp"
+#include "with_member.hpp"
 
 #include <waymark/diff.hpp>
 #include <waymark/step.hpp>
@@ -55,14 +56,13 @@ TEST_CASE("values are equal when their JSON is the same, byte by byte")
     const auto text = message::user("text");
     const auto chat_with = [&](const json::value& value) {
         conversation chat;
-        chat.push(message(text).with_extra("k", value));
+        chat.push(test::with_member(text, "k", value));
         return chat;
     };
     const auto point = checkpoint("agent").with_id("c");
     for (const auto& [left, right] : look_alikes()) {
         check_equality(call(left), call(right));
-        check_equality(tool_call(call(1)).with_extra("k", left), tool_call(call(1)).with_extra("k", right));
-        check_equality(message(text).with_extra("k", left), message(text).with_extra("k", right));
+        check_equality(test::with_member(text, "k", left), test::with_member(text, "k", right));
         check_equality(chat_with(left), chat_with(right));
         check_equality(conversation().with_extra("k", left), conversation().with_extra("k", right));
         check_equality(checkpoint(point).with_state({{"k", left}}),

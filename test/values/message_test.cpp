@@ -25,11 +25,12 @@ message round_trip(const message& original)
 
 } // namespace
 
-TEST_CASE("a message knows its role and parts")
+TEST_CASE("a message knows its role, its text and its calls")
 {
     const auto question = message::user("why?");
     CHECK(question.role() == role::user);
-    CHECK(question.content() == "why?");
+    CHECK(question.text() == "why?");
+    CHECK(question.item() == json::object{{"role", "user"}, {"content", "why?"}});
     CHECK(question.id().size() == 36);
     CHECK(now() - question.timestamp() < std::chrono::minutes(1));
     CHECK(message::system("s").role() == role::system);
@@ -38,89 +39,80 @@ TEST_CASE("a message knows its role and parts")
     const auto call = message::assistant("", {tool_call("c1", "search", json::object{{"q", "x"}})});
     REQUIRE(call.tool_calls().size() == 1);
     CHECK(call.tool_calls()[0].name() == "search");
+    CHECK(call.tool_calls()[0].arguments() == json::object{{"q", "x"}});
     const auto result = message::tool_result("c1", "found");
     CHECK(result.role() == role::tool);
-    CHECK(result.tool_call_id() == "c1");
+    REQUIRE(result.tool_results().size() == 1);
+    CHECK(result.tool_results()[0].call_id() == "c1");
+    CHECK(result.tool_results()[0].text() == "found");
+    CHECK(result.text() == "found");
+    CHECK(refusal([] { message::tool_result("", "whose?"); }).find("id of the call") != std::string::npos);
 }
 
 TEST_CASE("copies of a message share their content, and with_* leaves them alone")
 {
     const auto original = message::user("text");
     auto copy = original;
-    CHECK(&copy.content() == &original.content());
-    copy.with_extra("key", std::string("value")).with_id("other");
+    CHECK(&copy.id() == &original.id());
+    CHECK(&copy.item() == &original.item());
+    copy.with_item({{"role", "user"}, {"content", "text"}, {"key", "value"}}).with_id("other");
     CHECK(copy.id() == "other");
-    CHECK(copy.extra().at("key") == "value");
-    CHECK(original.extra().empty());
+    CHECK(copy.timestamp() == original.timestamp());
+    CHECK(copy.item().at("key") == "value");
+    CHECK(original.item().size() == 2);
     CHECK_FALSE(copy == original);
 }
 
 TEST_CASE("a message survives the round trip through JSON")
 {
-    const auto original =
-        message::assistant(std::string("zero \0, quote \", é, 🧭, \x01", 28),
-                           {tool_call("c1", "t", json::parse(R"({"a": [1, 2.5, {"b": null}]})"))
-                                .with_extra("type", "function"),
-                            tool_call("c2", "u", "plain text")})
-            .with_extra("model", "m")
-            .with_extra("usage",
-                        json::object{{"in", 18446744073709551615u}, {"out", -9223372036854775807 - 1}})
-            .with_timestamp(timestamp(std::chrono::microseconds(-1)));
+    const auto original = message::from({{"content", std::string("zero \0, quote \", é, 🧭, \x01", 28)},
+                                         {"role", "assistant"}, // in an order of its own
+                                         {"usage", {{"in", 18446744073709551615u}, {"out", -9223372036854775807 - 1}}}})
+                              .with_timestamp(timestamp(std::chrono::microseconds(-1)));
     CHECK(round_trip(original) == original);
     for (const auto& other :
-         {message::system(""), message::user("\xf4\x8f\xbf\xbf"), message::tool_result("x", "y")})
+         {message::system(""), message::user("\xf4\x8f\xbf\xbf"), message::tool_result("x", "y"),
+          message::assistant("", {tool_call("c1", "t", json::parse(R"({"a": [1, 2.5, {"b": null}]})"))}),
+          message::from({}), message::user("no id").with_id("").with_timestamp({})})
         CHECK(round_trip(other) == other);
 }
 
-TEST_CASE("what a message does not model is kept and written back")
+TEST_CASE("an item is kept verbatim, and nothing is added to it")
 {
-    const auto text = R"({"role":"developer","content":[{"type":"text","text":"hi"}],"id":7,"tool_calls":null,
-        "timestamp":"2026-01-01T00:00:00.123456789Z","refusal":null,"x":{"y":[]}})";
-    const auto parsed = json::parse(text);
-    const auto read = json::value_to<message>(parsed);
-    CHECK(read.role() == role::other);
-    CHECK(read.content() == "hi"); // the text of its parts
+    for (const auto* text :
+         {R"({"role":"developer","content":[{"type":"text","text":"hi"}],"id":7,"tool_calls":null,"x":{"y":[]}})",
+          R"({"id":"rs_1","timestamp":"not ours","type":"reasoning","encrypted_content":"gAAA","summary":[]})",
+          R"({"parts":[{"functionCall":{"name":"f","args":{}},"thoughtSignature":"c2ln"}],"role":"model"})",
+          R"({"content":"order","role":"user"})", R"({"role":"user","content":"plain"})",
+          R"({"role":"tool","content":"order","tool_call_id":"c"})", R"({"role":"tool","content":""})",
+          R"({"role":"tool","tool_call_id":"","content":""})", R"({"role":"User","content":"hi"})", "{}"}) {
+        const auto made = message::from(json::parse(text).as_object());
+        CHECK(json::serialize(made.item()) == text);
+        CHECK(json::serialize(round_trip(made).item()) == text);
+        const auto stored = detail::message_access::to_json(made);
+        CHECK(json::serialize(detail::message_access::from_json(stored, 32, "a text").item()) == text);
+    }
+    CHECK(message::from({{"role", "User"}}).role() == role::user);
+    CHECK(message::from({{"role", "critic"}}).role() == role::other);
+    CHECK(message::from({{"role", "model"}}).role() == role::model);
+    CHECK_FALSE(message::from({{"type", "reasoning"}}).role());
+}
+
+TEST_CASE("the form of earlier versions is read: id and time among the members of the item")
+{
+    const auto read = json::value_to<message>(json::parse(
+        R"({"id":"7","role":"assistant","content":"on it","model":"m","timestamp":"2026-01-01T00:00:00.123456789Z",
+            "tool_calls":[{"id":"c1","name":"search","arguments":{"q":1},"note":"mine"}]})"));
+    CHECK(read.id() == "7");
     CHECK(read.timestamp().time_since_epoch().count() % 1'000'000 == 123456);
-    const auto written = json::value_from(read);
-    CHECK(written == parsed);
-
-    // So is what is empty and would not be written otherwise.
-    const auto empties = json::parse(
-        R"({"role":"tool","content":"","id":"","tool_calls":[],"tool_call_id":"","timestamp":"1970-01-01T00:00:00.000000Z"})");
-    CHECK(json::value_from(json::value_to<message>(empties)) == empties);
-
-    // Roles in another case are understood, and stay as they were.
-    const auto shouted = json::parse(R"({"role":"User","content":"hi"})");
-    CHECK(json::value_to<message>(shouted).role() == role::user);
-    CHECK(json::value_from(json::value_to<message>(shouted)) == shouted);
-}
-
-TEST_CASE("tool calls in the form of OpenAI's API are found, and stay as they were")
-{
-    const auto text = R"({"role":"assistant","content":null,"tool_calls":[
-        {"id":"call_1","type":"function","function":{"name":"search","arguments":"{\"q\":1}"}}]})";
-    const auto parsed = json::parse(text);
-    const auto read = json::value_to<message>(parsed);
+    CHECK(json::serialize(read.item()) ==
+          R"({"role":"assistant","content":"on it","model":"m","tool_calls":[{"id":"c1","name":"search","arguments":{"q":1},"note":"mine"}]})");
     REQUIRE(read.tool_calls().size() == 1);
-    CHECK(read.tool_calls()[0].name() == "search");
-    CHECK(read.tool_calls()[0].arguments() == "{\"q\":1}");
-    CHECK(json::value_from(read) == parsed);
-    CHECK(round_trip(read) == read);
-}
-
-TEST_CASE("an extra member cannot take the place of a modelled one")
-{
-    for (const auto* key : {"id", "role", "content", "tool_calls", "tool_call_id", "timestamp"})
-        CHECK(refusal([&] { message::user("x").with_extra(key, 5); }).find(key) != std::string::npos);
-    for (const auto* key : {"id", "name", "arguments"})
-        CHECK(refusal([&] { tool_call("i", "n").with_extra(key, 5); }).find(key) != std::string::npos);
-
-    // Setting a field replaces what was read in another shape.
-    auto read = json::value_to<message>(
-        json::parse(R"({"role":"user","content":"","id":7,"timestamp":"2026-02-03T04:05:07Z"})"));
-    read.with_timestamp(timestamp(std::chrono::hours(1))).with_id("mine");
-    CHECK(round_trip(read).timestamp() == timestamp(std::chrono::hours(1)));
-    CHECK(round_trip(read).id() == "mine");
+    CHECK(read.tool_calls()[0].arguments() == json::object{{"q", 1}});
+    const auto result = json::value_to<message>(
+        json::parse(R"({"id":"8","role":"tool","content":"found","tool_call_id":"c1","timestamp":"2026-01-01T00:00:00Z"})"));
+    CHECK(result.item() == message::tool_result("c1", "found").item());
+    CHECK(json::value_to<message>(json::parse(R"({"role":"user","content":"","id":7})")).item().at("id") == 7);
 }
 
 TEST_CASE("bad text and numbers are refused when the message is made")
@@ -132,12 +124,15 @@ TEST_CASE("bad text and numbers are refused when the message is made")
         refusal([] {
             tool_call("i", "n", json::object{{"bad", json::array{std::numeric_limits<double>::infinity()}}});
         }).find("'bad'") != std::string::npos);
-    CHECK(refusal([] { message::user("").with_extra("k", "\xed\xa0\x80"); }).find("UTF-8") !=
-          std::string::npos);
+    CHECK(refusal([] { message::from({{"k", "\xed\xa0\x80"}}); }).find("UTF-8") != std::string::npos);
+    CHECK(refusal([] { part::text("\xff"); }).find("UTF-8") != std::string::npos);
     CHECK(refusal([] { json::value_to<message>(json::value(3)); }).find("object") != std::string::npos);
     CHECK(refusal([] {
               json::value_to<message>(json::value{{"content", "x"}});
-          }).find("'role'") != std::string::npos);
+          }).find("'item'") != std::string::npos);
+    CHECK(refusal([] {
+              json::value_to<message>(json::value{{"item", json::object()}, {"content", "x"}});
+          }).find("'content'") != std::string::npos);
     CHECK(refusal([] {
               json::value_to<message>(json::value{{"role", "user"}, {"timestamp", "yesterday"}});
           }).find("RFC 3339") != std::string::npos);
@@ -150,16 +145,16 @@ TEST_CASE("values leave the memory resource they came in")
     const auto kept = tool_call("i", "n", std::move(inside));
     CHECK(kept.arguments().storage()->is_equal(*json::storage_ptr()));
     CHECK(kept.arguments().at("k").storage()->is_equal(*json::storage_ptr()));
-    const auto in_message =
-        message::user("").with_extra("k", json::value(json::object{{"l", json::array{1}}}, &arena));
-    CHECK(in_message.extra().at("k").storage()->is_equal(*json::storage_ptr()));
+    const auto in_message = message::from(json::object({{"k", json::array{1}}}, &arena));
+    CHECK(in_message.item().storage()->is_equal(*json::storage_ptr()));
+    CHECK(in_message.item().at("k").storage()->is_equal(*json::storage_ptr()));
 }
 
 TEST_CASE("tokens are estimated from the text")
 {
     CHECK(message::user("").estimated_tokens() == 4);
     CHECK(message::user(std::string(400, 'x')).estimated_tokens() == 104);
-    CHECK(message::assistant("", {tool_call("id", "name", std::string(94, 'x'))}).estimated_tokens() == 29);
+    CHECK(message::assistant("", {tool_call("id", "name", std::string(92, 'x'))}).estimated_tokens() == 29);
 }
 
 TEST_CASE("a message is written for stores as Boost.JSON writes it, and read as Boost.JSON reads it")
@@ -173,7 +168,7 @@ TEST_CASE("a message is written for stores as Boost.JSON writes it, and read as 
         message::system(every_byte),
         message::tool_result("call \"1\"\n", every_byte),
         message::assistant("text", {tool_call("c", "name", {{"x", every_byte}})}),
-        message::user("extra").with_extra("cache", true),
+        message::from({{"role", "user"}, {"content", "extra"}, {"cache", true}}),
         message::user("no id").with_id("").with_timestamp({}),
         json::value_to<message>(json::parse(R"({"role": "critic", "content": [{"text": "parts"}]})")),
     };
@@ -187,7 +182,7 @@ TEST_CASE("a message is written for stores as Boost.JSON writes it, and read as 
 TEST_CASE("a text that is nearly of the usual form is read as Boost.JSON reads it")
 {
     const std::string usual =
-        R"({"id":"7","role":"user","content":"a \"b\\\n\u0001","tool_call_id":"c","timestamp":"2026-03-01T09:30:00.000250Z"})";
+        R"({"id":"7","timestamp":"2026-03-01T09:30:00.000250Z","item":{"role":"tool","tool_call_id":"c","content":"a \"b\\\n\u0001"}})";
     const auto by_document = [](const std::string& text) -> std::optional<message> {
         try {
             return json::value_to<message>(json::parse(text));
@@ -203,7 +198,7 @@ TEST_CASE("a text that is nearly of the usual form is read as Boost.JSON reads i
         }
     };
     REQUIRE(by_text(usual));
-    CHECK(by_text(usual)->content() == "a \"b\\\n\x01");
+    CHECK(by_text(usual)->text() == "a \"b\\\n\x01");
     for (std::size_t at = 0; at < usual.size(); ++at) {
         for (const auto* other : {"", "\"", "\\", ",", "}", "x", "0", "6", "T", " ", "\\u00e4", "\\/", "\t",
                                   "\x01", "\\u000A", "\\u004a"}) {

@@ -2,6 +2,7 @@
 //! ends the life of the report before the loop begins, so its accessors hand out values then, and references
 //! otherwise.
 #include "catch.hpp"
+#include "with_member.hpp"
 
 #include <waymark/diff.hpp>
 #include <waymark/history.hpp>
@@ -74,14 +75,15 @@ static_assert(LENDS_OR_GIVES(conversation, back()));
 static_assert(LENDS_OR_GIVES(conversation, extra()));
 
 static_assert(LENDS_OR_GIVES(message, id()));
-static_assert(LENDS_OR_GIVES(message, content()));
-static_assert(LENDS_OR_GIVES(message, tool_calls()));
-static_assert(LENDS_OR_GIVES(message, tool_call_id()));
-static_assert(LENDS_OR_GIVES(message, extra()));
+static_assert(!std::is_reference_v<decltype(std::declval<message>().item())>);
+static_assert(LENDS_OR_GIVES(part, json()));
+static_assert(LENDS_OR_GIVES(tool_result, call_id()));
+static_assert(LENDS_OR_GIVES(tool_result, name()));
+static_assert(LENDS_OR_GIVES(tool_result, parts()));
+static_assert(LENDS_OR_GIVES(compaction_range, summary_id()));
 static_assert(LENDS_OR_GIVES(tool_call, id()));
 static_assert(LENDS_OR_GIVES(tool_call, name()));
 static_assert(LENDS_OR_GIVES(tool_call, arguments()));
-static_assert(LENDS_OR_GIVES(tool_call, extra()));
 
 static_assert(LENDS_OR_GIVES(resumed, operator*()));
 static_assert(!std::is_reference_v<decltype(std::declval<resumed>().value())>);
@@ -122,7 +124,8 @@ static_assert(gives_paths<const history&> && !gives_paths<history>);
     (std::is_same_v<type&, decltype(std::declval<type&>().setter)> &&                                        \
      std::is_same_v<type&, decltype(std::declval<type>().setter)>)
 static_assert(KEEPS_TEMPORARY(message, with_id("m")));
-static_assert(KEEPS_TEMPORARY(tool_call, with_extra("key", 1)));
+static_assert(KEEPS_TEMPORARY(message, with_item({})));
+static_assert(KEEPS_TEMPORARY(tool_result, with_error()));
 static_assert(KEEPS_TEMPORARY(conversation, with_system_prompt("")));
 static_assert(KEEPS_TEMPORARY(checkpoint, with_id("c")));
 static_assert(KEEPS_TEMPORARY(checkpoint_header, with_pinned(true)));
@@ -151,7 +154,7 @@ std::string lasting(const std::string& text)
 checkpoint returned_checkpoint()
 {
     conversation chat;
-    chat.push(message::user(lasting("hello")).with_extra("key", lasting("value")));
+    chat.push(test::with_member(message::user(lasting("hello")), "key", lasting("value")));
     chat.push(
         message::assistant(lasting("call"), {tool_call(lasting("id"), "search", json::object{{"q", 1}})}));
     return checkpoint(lasting("agent"), chat)
@@ -186,7 +189,7 @@ TEST_CASE("loops over what a temporary holds find it")
     {
         std::size_t messages = 0;
         for (const auto& each : returned_checkpoint().conversation())
-            messages += each.content().size();
+            messages += each.text().size();
         CHECK(messages == lasting("hello").size() + lasting("call").size());
         for (const auto& [key, value] : returned_checkpoint().state())
             CHECK(value == json::value(lasting("content")));
@@ -194,14 +197,16 @@ TEST_CASE("loops over what a temporary holds find it")
             CHECK(value == json::value(lasting("me")));
         for (const auto& call : returned_checkpoint().conversation().back().tool_calls())
             CHECK(call.id() == lasting("id"));
-        for (const auto& [key, value] : returned_checkpoint().conversation()[0].extra())
-            CHECK(value == json::value(lasting("value")));
+        for (const auto& [key, value] : returned_checkpoint().conversation()[0].item())
+            CHECK(!value.get_string().empty());
+        for (const auto& each : returned_checkpoint().conversation()[0].parts())
+            CHECK(each.text() == lasting("hello"));
     }
     SECTION("what a session returns")
     {
         const auto other = checkpoint(saved.agent_id());
         for (const auto& each : checkpoint_diff(other, saved).messages_added())
-            CHECK(!each.content().empty());
+            CHECK(!each.text().empty());
         for (const auto& change : checkpoint_diff(other, saved).state_changes())
             CHECK(change.path() == "/file");
         for (const auto& each : history({checkpoint_header(saved)}).checkpoints())
@@ -218,7 +223,7 @@ TEST_CASE("loops over what a temporary holds find it")
                            lasting("damaged"));
         };
         for (const auto& each : (*again()).conversation())
-            CHECK(!each.content().empty());
+            CHECK(!each.text().empty());
         for (const auto& call : again().unanswered_tool_calls())
             CHECK(call.id() == lasting("id"));
         for (const auto& each : again().passed_over())
@@ -245,8 +250,8 @@ TEST_CASE("what is shared stays with the other copies when one of them gives it 
     const auto state = std::move(copy).state();
     CHECK(kept.state() == state);
     auto first = kept.conversation()[0];
-    CHECK(std::move(first).content() == lasting("hello"));
-    CHECK(kept.conversation()[0].content() == lasting("hello"));
+    CHECK(std::move(first).text() == lasting("hello"));
+    CHECK(kept.conversation()[0].text() == lasting("hello"));
 }
 
 TEST_CASE("options that are built in one expression outlive it")

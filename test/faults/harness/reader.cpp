@@ -65,8 +65,8 @@ void require_whole(const checkpoint& found)
                               .with_created_at(found.created_at());
     const auto& chat = found.conversation();
     expect_that(found.name() == expected.name() && found.state() == expected.state() && chat.size() == 2 &&
-                    chat[0].content() == expected.conversation()[0].content() &&
-                    chat[1].content() == expected.conversation()[1].content(),
+                    chat[0].text() == expected.conversation()[0].text() &&
+                    chat[1].text() == expected.conversation()[1].text(),
                 "checkpoint '" + found.id() + "' is not whole");
 }
 

@@ -44,7 +44,7 @@ conversation chat_of(const std::string& text)
 {
     conversation chat;
     chat.push(message::system(text));
-    chat.push(message::user(text).with_extra("harness", text));
+    chat.push(message::from({{"role", "user"}, {"content", text}, {"harness", text}}));
     chat.push(message::assistant(text, {tool_call(text, text, json::object{{text, text}})}));
     chat.push(message::tool_result(text, text));
     return chat;

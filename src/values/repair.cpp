@@ -1,0 +1,422 @@
+//! What a crash or a broken stream leaves of a conversation, made whole again.
+#include "item_parts.hpp"
+#include "storage_memory.hpp"
+#include "turns.hpp"
+
+#include <waymark/conversation.hpp>
+
+#include <boost/json/array.hpp>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace waymark {
+
+namespace json = boost::json;
+
+using detail::conversation_access;
+using detail::message_access;
+using detail::part_access;
+using detail::tool_pairing;
+
+namespace {
+
+std::string_view type_of(const json::value& value) noexcept
+{
+    const auto* const object = value.if_object();
+    const auto* const type = object == nullptr ? nullptr : object->if_contains("type");
+    return type != nullptr && type->is_string() ? std::string_view(type->get_string()) : std::string_view();
+}
+
+std::string_view text_in(const json::value& value, std::string_view key) noexcept
+{
+    const auto* const object = value.if_object();
+    const auto* const found = object == nullptr ? nullptr : object->if_contains(key);
+    return found != nullptr && found->is_string() ? std::string_view(found->get_string()) : std::string_view();
+}
+
+//! Whose shape a call has, which its result must have, too.
+enum class call_shape { listed, named, item, block, gemini };
+
+call_shape shape_of(const message& caller, const part& call)
+{
+    if (caller.item().contains("parts"))
+        return call_shape::gemini;
+    if (type_of(call.json()) == "tool_use")
+        return call_shape::block;
+    if (&call.json() == caller.item().if_contains("function_call"))
+        return call_shape::named;
+    return caller.item().contains("tool_calls") ? call_shape::listed : call_shape::item;
+}
+
+//! Those of Anthropic and Gemini are entries of one message that answers all calls of a turn.
+bool are_joined(call_shape shape) noexcept
+{
+    return shape == call_shape::block || shape == call_shape::gemini;
+}
+
+//! A screenshot of nothing, for who waits for one.
+constexpr std::string_view empty_image =
+    "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJ"
+    "RU5ErkJggg==";
+
+json::object answer_item(const part& call, const std::string& text)
+{
+    const auto type = type_of(call.json());
+    const auto id = part_access::id(call);
+    if (type == "computer_call")
+        return {{"type", "computer_call_output"},
+                {"call_id", id},
+                {"output", {{"type", "computer_screenshot"}, {"image_url", empty_image}}}};
+    return {{"type", type.empty() ? "function_call_output" : std::string(type) + "_output"},
+            {"call_id", id},
+            {"output", text}};
+}
+
+//! What answers the call: a message's item, or an entry of one.
+json::object answer_to(const part& call, call_shape shape, const std::string& text)
+{
+    const auto id = part_access::id(call);
+    const auto name = part_access::name(call);
+    switch (shape) {
+    case call_shape::listed:
+        return {{"role", "tool"}, {"tool_call_id", id}, {"content", text}};
+    case call_shape::named:
+        return {{"role", "function"}, {"name", name}, {"content", text}};
+    case call_shape::item:
+        return answer_item(call, text);
+    case call_shape::block:
+        return {{"type", "tool_result"}, {"tool_use_id", id}, {"content", text}, {"is_error", true}};
+    case call_shape::gemini:
+        break;
+    }
+    json::object response;
+    if (!id.empty())
+        response.emplace("id", id);
+    response.emplace("name", name);
+    response.emplace("response", json::object{{"error", text}});
+    return {{"functionResponse", std::move(response)}};
+}
+
+//! The parts that a broken stream left, which no API takes back.
+class fragments {
+public:
+    fragments(const message& of, bool is_last) : of_(of), parts_(message_access::parts_of_item(of)), last_(is_last)
+    {
+    }
+
+    void add_to(std::vector<std::size_t>& gone) const
+    {
+        const auto is_gone = [&](std::size_t i) { return std::find(gone.begin(), gone.end(), i) != gone.end(); };
+        for (std::size_t i = 0; i < parts_.size(); ++i)
+            if (!is_gone(i) && is_fragment(parts_[i]))
+                gone.push_back(i);
+        // An answer of Anthropic's never ends with reasoning.
+        for (auto i = parts_.size(); i-- > 0;)
+            if (!is_gone(i)) {
+                const auto type = type_of(parts_[i].json());
+                if (type != "thinking" && type != "redacted_thinking")
+                    break;
+                gone.push_back(i);
+            }
+        std::sort(gone.begin(), gone.end());
+    }
+
+private:
+    bool is_fragment(const part& next) const
+    {
+        const auto type = type_of(next.json());
+        if (type == "thinking")
+            return text_in(next.json(), "signature").empty();
+        if (type == "text" && of_.role() == role::assistant)
+            return next.text().empty();
+        if (type == "server_tool_use" || type == "mcp_tool_use")
+            return is_unfinished_use(next.json());
+        const auto status = text_in(next.json(), "status");
+        return next.kind() == part_kind::other && (status == "in_progress" || status == "searching" ||
+                                                   status == "interpreting" || status == "generating");
+    }
+
+    //! The API has run it, and its result stands in the same message, but where the API has paused at the end.
+    bool is_unfinished_use(const json::value& use) const
+    {
+        const auto* const input = use.get_object().if_contains("input");
+        if (input == nullptr || !input->is_object())
+            return true;
+        return !last_ && std::none_of(parts_.begin(), parts_.end(), [&](const part& other) {
+            return text_in(other.json(), "tool_use_id") == text_in(use, "id");
+        });
+    }
+
+    const message& of_;
+    const std::vector<part>& parts_;
+    bool last_;
+};
+
+//! Whether an answer of the model says nothing at all.
+bool is_empty_answer(const message& value)
+{
+    if (value.role() != role::assistant && value.role() != role::model)
+        return false;
+    if (message_access::is_plain(value))
+        return message_access::plain_text(value).empty();
+    const auto& parts = message_access::parts_of_item(value);
+    return std::all_of(parts.begin(), parts.end(), [](const part& next) {
+        return next.kind() == part_kind::reasoning || (next.kind() == part_kind::text && next.text().empty());
+    });
+}
+
+class repairer {
+public:
+    repairer(const conversation& chat, const std::string& text)
+        : messages_(conversation_access::messages_from(chat, 0)), pairing_(chat), text_(text), gone_(messages_.size())
+    {
+        for (std::size_t i = 0; i < messages_.size(); ++i)
+            kept_.emplace_back(*messages_[i]);
+    }
+
+    repair_report run(conversation& chat)
+    {
+        mark_orphans();
+        mark_fragments();
+        remove_marked();
+        drop_lonely_reasoning();
+        for (std::size_t i = 0; i < messages_.size(); ++i) {
+            if (kept_[i])
+                result_.push_back(*kept_[i]);
+            kept_[i].reset();
+            answer_turn_that_ends_at(i);
+        }
+        put_into(chat);
+        return {answered_, moved_, dropped_};
+    }
+
+private:
+    void mark_orphans()
+    {
+        for (const auto& result : pairing_.results)
+            if (!result.call)
+                gone_[result.message].push_back(result.part);
+    }
+
+    void mark_fragments()
+    {
+        for (const auto& call : pairing_.calls)
+            if (!call.result && call.is_cut_off)
+                gone_[call.message].push_back(call.part);
+        for (std::size_t i = 0; i < messages_.size(); ++i)
+            if (!message_access::is_plain(*messages_[i]))
+                fragments(*messages_[i], i + 1 == messages_.size()).add_to(gone_[i]);
+    }
+
+    void remove_marked()
+    {
+        for (std::size_t i = 0; i < messages_.size(); ++i) {
+            dropped_ += gone_[i].size();
+            if (!gone_[i].empty())
+                kept_[i] = detail::without_parts(*messages_[i], gone_[i]);
+            if (kept_[i] && is_empty_answer(*kept_[i])) {
+                kept_[i].reset();
+                dropped_ += gone_[i].empty() ? 1 : 0;
+            }
+        }
+    }
+
+    //! In the Responses API, reasoning stands before what it led to, in an item of its own.
+    void drop_lonely_reasoning()
+    {
+        bool is_followed = false;
+        for (auto i = messages_.size(); i-- > 0;) {
+            if (!kept_[i])
+                continue;
+            const bool is_output = detail::is_output_item(*kept_[i]);
+            if (is_output && detail::is_reasoning_only(*kept_[i]) && !is_followed) {
+                kept_[i].reset();
+                ++dropped_;
+                continue;
+            }
+            // The next one of the conversation follows it, also where its role says that the model made it.
+            is_followed = is_output || kept_[i]->role() == role::assistant;
+        }
+    }
+
+    //! Whether the last of the messages in which the model makes its calls is this one.
+    bool turn_ends_at(std::size_t index) const
+    {
+        return index + 1 == messages_.size() || !detail::is_output_item(*messages_[index]) ||
+               !detail::is_output_item(*messages_[index + 1]);
+    }
+
+    struct missing_answer {
+        const part* call;
+        call_shape shape;
+    };
+
+    void answer_turn_that_ends_at(std::size_t index)
+    {
+        if (!turn_ends_at(index))
+            return;
+        std::vector<missing_answer> missing;
+        std::vector<std::size_t> results; // indices in the pairing
+        for (; next_call_ < pairing_.calls.size() && pairing_.calls[next_call_].message <= index; ++next_call_) {
+            const auto& call = pairing_.calls[next_call_];
+            const auto& from = *messages_[call.message];
+            const auto& part = message_access::parts_of_item(from)[call.part];
+            shape_ = shape_of(from, part);
+            if (call.result)
+                results.push_back(*call.result);
+            else if (!call.is_cut_off)
+                missing.push_back({&part, shape_});
+        }
+        if (missing.empty() && results.empty())
+            return;
+        std::sort(results.begin(), results.end());
+        are_joined(shape_) ? answer_jointly(index, results, missing) : answer_one_by_one(index, results, missing);
+    }
+
+    //! Every result is a message: those that came, then those that came late, then those that never came.
+    void answer_one_by_one(std::size_t turn_end, const std::vector<std::size_t>& results,
+                           const std::vector<missing_answer>& missing)
+    {
+        auto end = turn_end + 1;
+        while (end < messages_.size() && (!kept_[end] || holds_result(end)))
+            ++end;
+        std::vector<message> late;
+        for (const auto index : results) {
+            const auto at = pairing_.results[index].message;
+            if (at < end || !kept_[at])
+                continue;
+            late.push_back(*kept_[at]);
+            kept_[at].reset();
+            ++moved_;
+        }
+        for (auto i = turn_end + 1; i < end; ++i) {
+            if (kept_[i])
+                result_.push_back(*kept_[i]);
+            kept_[i].reset();
+        }
+        for (auto& next : late)
+            result_.push_back(std::move(next));
+        for (const auto& [call, shape] : missing) {
+            result_.push_back(message::from(answer_to(*call, shape, text_)));
+            ++answered_;
+        }
+    }
+
+    bool holds_result(std::size_t index) const
+    {
+        return message_access::is_plain_result(*messages_[index]) ||
+               std::any_of(message_access::parts_of_item(*messages_[index]).begin(),
+                           message_access::parts_of_item(*messages_[index]).end(),
+                           [](const part& next) { return next.kind() == part_kind::tool_result; });
+    }
+
+    //! All results are entries of the message behind the turn, before anything else in it.
+    void answer_jointly(std::size_t turn_end, const std::vector<std::size_t>& results,
+                        const std::vector<missing_answer>& missing)
+    {
+        auto home = turn_end + 1;
+        while (home < messages_.size() && !kept_[home])
+            ++home;
+        const bool has_home = home < messages_.size() &&
+                              std::any_of(results.begin(), results.end(), [&](std::size_t index) {
+                                  return pairing_.results[index].message == home;
+                              });
+        json::array entries;
+        bool is_changed = !missing.empty();
+        std::map<std::size_t, std::vector<std::size_t>> taken; // parts, by message
+        for (const auto index : results) {
+            const auto& [at, part, call] = pairing_.results[index];
+            if (!kept_[at])
+                continue;
+            entries.push_back(message_access::parts_of_item(*messages_[at])[part].json());
+            taken[at].push_back(part);
+            const auto& gone = gone_[at];
+            const auto before = static_cast<std::size_t>(std::lower_bound(gone.begin(), gone.end(), part) - gone.begin());
+            if (!has_home || at != home || part + 1 != taken[at].size() + before) {
+                ++moved_; // it stands elsewhere, or behind something else
+                is_changed = true;
+            }
+        }
+        if (!is_changed)
+            return;
+        for (const auto& [call, shape] : missing) {
+            entries.push_back(answer_to(*call, shape, text_));
+            ++answered_;
+        }
+        const char* const list = shape_ == call_shape::gemini ? "parts" : "content";
+        if (!has_home) {
+            take_out(taken);
+            result_.push_back(message::from({{"role", "user"}, {list, std::move(entries)}}));
+            return;
+        }
+        // What else the message holds follows.
+        const auto& parts = message_access::parts_of_item(*messages_[home]);
+        for (std::size_t i = 0; i < parts.size(); ++i)
+            if (const auto& mine = taken[home]; std::find(mine.begin(), mine.end(), i) == mine.end() &&
+                                                std::find(gone_[home].begin(), gone_[home].end(), i) ==
+                                                    gone_[home].end())
+                entries.push_back(parts[i].json());
+        taken.erase(home);
+        take_out(taken);
+        auto item = kept_[home]->item();
+        item.insert_or_assign(list, std::move(entries));
+        kept_[home]->with_item(std::move(item));
+    }
+
+    void take_out(const std::map<std::size_t, std::vector<std::size_t>>& taken)
+    {
+        for (const auto& [at, parts] : taken) {
+            auto& gone = gone_[at];
+            gone.insert(gone.end(), parts.begin(), parts.end());
+            std::sort(gone.begin(), gone.end());
+            kept_[at] = detail::without_parts(*messages_[at], gone);
+        }
+    }
+
+    //! What is unchanged in front stays shared.
+    void put_into(conversation& chat)
+    {
+        std::size_t same = 0;
+        while (same < result_.size() && same < messages_.size() && result_[same] == *messages_[same])
+            ++same;
+        if (same == messages_.size() && same == result_.size())
+            return;
+        chat.truncate(same);
+        for (auto i = same; i < result_.size(); ++i)
+            chat.push(std::move(result_[i]));
+    }
+
+    const std::vector<const message*> messages_; // of the conversation as it was
+    const tool_pairing pairing_;
+    const std::string& text_;
+    std::vector<std::vector<std::size_t>> gone_; // parts that go, by message
+    std::vector<std::optional<message>> kept_;   // what is left of each, until it stands in `result_`
+    std::vector<message> result_;
+    std::size_t next_call_ = 0;
+    call_shape shape_ = call_shape::listed; // of the turn
+    std::size_t answered_ = 0;
+    std::size_t moved_ = 0;
+    std::size_t dropped_ = 0;
+};
+
+} // namespace
+
+std::vector<tool_call> conversation::unanswered_tool_calls() const
+{
+    std::vector<tool_call> calls;
+    const auto messages = conversation_access::messages_from(*this, 0);
+    for (const auto& call : tool_pairing(*this).calls)
+        if (!call.result && !call.is_cut_off)
+            calls.push_back(message_access::parts_of_item(*messages[call.message])[call.part].call());
+    return calls;
+}
+
+repair_report conversation::repair(const std::string& text)
+{
+    const auto original = *this; // whose messages are looked at while this one changes
+    return repairer(original, text).run(*this);
+}
+
+} // namespace waymark
