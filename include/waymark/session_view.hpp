@@ -139,6 +139,40 @@ public:
                     });
     }
 
+    //! The whole story of the head's conversation, from the newest message back: where a summary stands for older
+    //! messages (`conversation::compacted`), the checkpoints from before the compaction have them. In pages:
+    //!
+    //! @code
+    //! waymark::transcript_options options;
+    //! for (;;) {
+    //!     auto page = co_await session.async_transcript(options);
+    //!     show(page.messages());
+    //!     if (!page.earlier())
+    //!         break;
+    //!     options.before(*page.earlier());
+    //! }
+    //! @endcode
+    //!
+    //! A page loads the checkpoint that has its messages; going over a compaction loads a few more.
+    //! @par Handler signature
+    //! `void(std::error_code, transcript_page)`
+    //! @par Errors
+    //! `errc::not_found` if the checkpoint of `before` was pruned meanwhile
+    template <detail::token_for<transcript_page> Token = default_token>
+    auto async_transcript(transcript_options options, Token&& token = Token{})
+    {
+        return read(store_operation::load, std::forward<Token>(token),
+                    [agent = agent_id_, scope = scope_, options = std::move(options)](store& from) {
+                        return detail::read_transcript(from, agent, scope, options);
+                    });
+    }
+    //! Its newest page. Handler signature: `void(std::error_code, transcript_page)`
+    template <detail::token_for<transcript_page> Token = default_token>
+    auto async_transcript(Token&& token = Token{})
+    {
+        return async_transcript(transcript_options(), std::forward<Token>(token));
+    }
+
     //! What is different between two checkpoints, from `before` to `after`.
     //! @par Handler signature
     //! `void(std::error_code, checkpoint_diff)`

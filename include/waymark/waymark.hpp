@@ -32,6 +32,7 @@
 #include <waymark/store_observer.hpp>
 #include <waymark/strategy.hpp>
 #include <waymark/summary.hpp>
+#include <waymark/transcript.hpp>
 #include <waymark/transfer.hpp>
 #include <waymark/upkeep.hpp>
 #include <waymark/version.hpp>

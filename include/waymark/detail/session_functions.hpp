@@ -8,6 +8,7 @@
 #include <waymark/session_options.hpp>
 #include <waymark/store.hpp>
 #include <waymark/summary.hpp>
+#include <waymark/transcript.hpp>
 #include <waymark/transfer.hpp>
 
 #include <string>
@@ -39,6 +40,8 @@ checkpoint_key fork(store& in, const std::string& agent_id, const std::string& s
 history read_history(store& from, const std::string& agent_id, const std::string& scope);
 checkpoint_diff diff(store& from, const std::string& agent_id, const std::string& scope,
                      const std::string& before, const std::string& after);
+transcript_page read_transcript(store& from, const std::string& agent_id, const std::string& scope,
+                                const transcript_options& options);
 summary summarize(store& from, const std::string& agent_id, const std::string& scope);
 
 //! The record with the same agent, scope and key.
