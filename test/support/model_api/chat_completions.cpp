@@ -117,11 +117,13 @@ void check_call(findings& found, std::string_view where, const json::object& cal
 {
     const member id{"id", text};
     const member type{"type", text};
-    const member index{"index",
-                       number | optional}; // left there by servers that send the message as it streamed
+    // Both come with answers: of servers that leave the index of a stream there, and of Gemini behind this
+    // API.
+    const member index{"index", number | optional};
+    const member extra{"extra_content", object | optional};
     const auto kind = text_in(call, "type");
     if (kind == "function") {
-        if (has_shape(found, where, call, {id, type, index, {"function", object}}))
+        if (has_shape(found, where, call, {id, type, index, extra, {"function", object}}))
             check_function(found, member_of(where, kind), *object_in(call, "function"));
     } else if (kind == "custom") {
         if (has_shape(found, where, call, {id, type, index, {"custom", object}}))
@@ -183,7 +185,8 @@ void check_message(findings& found, std::string_view where, const json::object& 
                                    {"annotations", list | null | optional},
                                    {"reasoning_content", text | null | optional},
                                    {"reasoning", text | null | optional},
-                                   {"reasoning_details", list | null | optional}});
+                                   {"reasoning_details", list | null | optional},
+                                   {"extra_content", object | null | optional}});
     } else if (role == "tool") {
         shape.insert(shape.end(), {{"content", text | list}, {"tool_call_id", text}, speaker});
     } else if (role == "function") {
