@@ -7,6 +7,7 @@
 #include <waymark/error.hpp>
 
 #include <boost/json/array.hpp>
+#include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 
 #include <algorithm>
@@ -400,12 +401,12 @@ bool part_access::is_cut_off(const part& call)
         return text_at(*object, "status") == "incomplete";
     if (type == "tool_use")
         return true; // an object, otherwise
-    try {
-        parse_json(*text, deepest_arguments, "arguments");
-        return false;
-    } catch (const error&) {
-        return true;
-    }
+    // Whether it is JSON at all: what it holds may be more than our numbers can.
+    json::parse_options options;
+    options.max_depth = deepest_arguments;
+    json::error_code failure;
+    json::parse(*text, failure, {}, options);
+    return failure.failed();
 }
 
 part_access::weight part_access::weigh(const part& of)

@@ -203,7 +203,7 @@ message message::assistant(std::string text, std::vector<tool_call> tool_calls)
 message message::tool_result(std::string tool_call_id, std::string text)
 {
     if (tool_call_id.empty())
-        throw error(errc::invalid_argument, "a tool result needs the id of the call that it answers");
+        return from({{"role", "tool"}, {"tool_call_id", ""}, {"content", std::move(text)}});
     return data::make_plain(random_id(), now(), role::tool, std::move(text), std::move(tool_call_id));
 }
 

@@ -159,8 +159,8 @@ bool is_empty_answer(const message& value)
 {
     if (value.role() != role::assistant && value.role() != role::model)
         return false;
-    if (message_access::is_plain(value))
-        return message_access::plain_text(value).empty();
+    if (message_access::is_plain(value)) // an empty text is an answer
+        return false;
     const auto& parts = message_access::parts_of_item(value);
     return std::all_of(parts.begin(), parts.end(), [](const part& next) {
         return next.kind() == part_kind::reasoning || (next.kind() == part_kind::text && next.text().empty());
@@ -202,9 +202,17 @@ private:
 
     void mark_fragments()
     {
-        for (const auto& call : pairing_.calls)
-            if (!call.result && call.is_cut_off)
-                gone_[call.message].push_back(call.part);
+        for (auto& call : pairing_.calls) {
+            const auto& parts = message_access::parts_of_item(*messages_[call.message]);
+            call.is_cut_off = part_access::is_cut_off(parts[call.part]);
+            if (!call.is_cut_off)
+                continue;
+            gone_[call.message].push_back(call.part);
+            if (call.result) { // the answer to half a call
+                const auto& result = pairing_.results[*call.result];
+                gone_[result.message].push_back(result.part);
+            }
+        }
         for (std::size_t i = 0; i < messages_.size(); ++i)
             if (!message_access::is_plain(*messages_[i]))
                 fragments(*messages_[i], i + 1 == messages_.size()).add_to(gone_[i]);
@@ -244,8 +252,19 @@ private:
     //! Whether the last of the messages in which the model makes its calls is this one.
     bool turn_ends_at(std::size_t index) const
     {
-        return index + 1 == messages_.size() || !detail::is_output_item(*messages_[index]) ||
-               !detail::is_output_item(*messages_[index + 1]);
+        if (index + 1 == messages_.size())
+            return true;
+        const auto& next = *messages_[index + 1];
+        return !(detail::is_output_item(*messages_[index]) && detail::is_output_item(next)) &&
+               !(has_joined_call(*messages_[index]) && has_joined_call(next));
+    }
+
+    static bool has_joined_call(const message& value)
+    {
+        const auto& parts = message_access::parts_of_item(value);
+        return std::any_of(parts.begin(), parts.end(), [&](const part& next) {
+            return next.kind() == part_kind::tool_call && are_joined(shape_of(value, next));
+        });
     }
 
     struct missing_answer {
@@ -264,9 +283,11 @@ private:
             const auto& from = *messages_[call.message];
             const auto& part = message_access::parts_of_item(from)[call.part];
             shape_ = shape_of(from, part);
+            if (call.is_cut_off)
+                continue;
             if (call.result)
                 results.push_back(*call.result);
-            else if (!call.is_cut_off)
+            else
                 missing.push_back({&part, shape_});
         }
         if (missing.empty() && results.empty())
@@ -285,7 +306,7 @@ private:
         std::vector<message> late;
         for (const auto index : results) {
             const auto at = pairing_.results[index].message;
-            if (at < end || !kept_[at])
+            if (at < end || !kept_[at] || shape_ == call_shape::item) // that API takes them anywhere
                 continue;
             late.push_back(*kept_[at]);
             kept_[at].reset();
@@ -323,6 +344,7 @@ private:
                               std::any_of(results.begin(), results.end(), [&](std::size_t index) {
                                   return pairing_.results[index].message == home;
                               });
+        const auto last_home = has_home ? last_message_of_results(home) : home;
         json::array entries;
         bool is_changed = !missing.empty();
         std::map<std::size_t, std::vector<std::size_t>> taken; // parts, by message
@@ -334,7 +356,7 @@ private:
             taken[at].push_back(part);
             const auto& gone = gone_[at];
             const auto before = static_cast<std::size_t>(std::lower_bound(gone.begin(), gone.end(), part) - gone.begin());
-            if (!has_home || at != home || part + 1 != taken[at].size() + before) {
+            if (!has_home || at < home || at > last_home || part + 1 != taken[at].size() + before) {
                 ++moved_; // it stands elsewhere, or behind something else
                 is_changed = true;
             }
@@ -365,6 +387,24 @@ private:
         kept_[home]->with_item(std::move(item));
     }
 
+    //! Anthropic takes the messages of a user that follow each other for one. The results may stand in several, if
+    //! nothing else stands between.
+    std::size_t last_message_of_results(std::size_t first) const
+    {
+        auto last = first;
+        if (shape_ == call_shape::gemini)
+            return last;
+        const auto is_result = [](const part& next) { return next.kind() == part_kind::tool_result; };
+        for (;;) {
+            const auto& parts = message_access::parts_of_item(*messages_[last]);
+            const auto next = last + 1;
+            if (next == messages_.size() || !kept_[next] || !std::all_of(parts.begin(), parts.end(), is_result) ||
+                !holds_result(next))
+                return last;
+            last = next;
+        }
+    }
+
     void take_out(const std::map<std::size_t, std::vector<std::size_t>>& taken)
     {
         for (const auto& [at, parts] : taken) {
@@ -389,7 +429,7 @@ private:
     }
 
     const std::vector<const message*> messages_; // of the conversation as it was
-    const tool_pairing pairing_;
+    tool_pairing pairing_;
     const std::string& text_;
     std::vector<std::vector<std::size_t>> gone_; // parts that go, by message
     std::vector<std::optional<message>> kept_;   // what is left of each, until it stands in `result_`

@@ -569,7 +569,7 @@ TEST_CASE("a file of a newer version is not overwritten")
     file_store(folder.path()).save(named("agent", "one"));
     const auto file = folder.path() / "agent" / "one.json";
     auto newer = content_of(file);
-    newer.replace(newer.find("\"waymark\": 1"), 12, "\"waymark\": 2");
+    newer.replace(newer.find("\"waymark\": 2"), 12, "\"waymark\": 3");
     newer.erase(newer.rfind(",\n  \"checksum\""));
     write(file, newer + "}");
     file_store store(folder.path());

@@ -33,12 +33,15 @@ std::vector<const json::object*> parts_with(const json::value& content, std::str
     return found;
 }
 
-std::string_view role_of(const json::value& content)
+std::string_view role_in(const json::object& content)
 {
     // A role that is left out is that of the user.
-    const auto* holder = content.if_object();
-    return holder != nullptr && holder->contains("role") ? text_in(*holder, "role")
-                                                         : std::string_view("user");
+    return content.contains("role") ? text_in(content, "role") : std::string_view("user");
+}
+
+std::string_view role_of(const json::value& content)
+{
+    return content.is_object() ? role_in(content.get_object()) : std::string_view("user");
 }
 
 void check_function_name(findings& found, std::string_view where, std::string_view name)
@@ -177,7 +180,7 @@ void check_content(findings& found, std::string_view where, const json::object& 
     if (!has_shape(found, where, content, {{"role", text | optional}, {"parts", list}}))
         return;
     // The roles are user and model; only a request of one content may leave it out.
-    const auto role = role_of(content);
+    const auto role = role_in(content);
     if (!one_of(role, {"user", "model"}) || (!alone && !content.contains("role")))
         found.add(where, "the role " + quoted(text_in(content, "role")) + " is unknown");
     const auto& parts = *list_in(content, "parts");
