@@ -159,7 +159,8 @@ bool is_empty_answer(const message& value)
 {
     if (value.role() != role::assistant && value.role() != role::model)
         return false;
-    if (message_access::is_plain(value)) // an empty text is an answer
+    const auto* const content = value.item().if_contains("content");
+    if (content != nullptr && content->is_string()) // an empty text is an answer
         return false;
     const auto& parts = message_access::parts_of_item(value);
     return std::all_of(parts.begin(), parts.end(), [](const part& next) {

@@ -236,6 +236,64 @@ TEST_CASE("a result answers the newest call of its id")
     CHECK(chat.size() == 5);
 }
 
+TEST_CASE("a window without a budget is the conversation, without results that answer nothing")
+{
+    auto chat = numbered(50);
+    CHECK(chat.window().shared_prefix(chat) == 50);
+    chat.push(message::tool_result("nobody", "orphan"));
+    chat.push(message::user("last"));
+    CHECK(chat.window().size() == 51);
+    CHECK(chat.window().back().text() == "last");
+    CHECK(chat.window().shared_prefix(chat) == 50);
+}
+
+TEST_CASE("tokens are counted by a tokenizer of the user's")
+{
+    const token_counter one_each = [](const message&) { return std::size_t{1}; };
+    auto chat = numbered(10).with_max_tokens(4);
+    CHECK(chat.estimated_tokens(one_each) == 10);
+    CHECK(texts(chat.window(one_each)) == text_list{"6", "7", "8", "9"});
+}
+
+TEST_CASE("a compacted conversation has the prompt, a summary and the newest messages")
+{
+    conversation chat(500);
+    chat.with_system_prompt("prompt");
+    for (int i = 0; i < 10; ++i)
+        chat.push(message::user(std::to_string(i)));
+    CHECK_FALSE(chat.compaction());
+    const auto compacted = chat.compacted("0 to 6 were said", 3);
+    CHECK(texts(compacted) == text_list{"prompt", "0 to 6 were said", "7", "8", "9"});
+    CHECK(compacted[1].role() == role::user);
+    CHECK(compacted.max_tokens() == 500);
+    CHECK(compacted.shared_prefix(chat) == 1);
+    REQUIRE(compacted.compaction());
+    CHECK(compacted.compaction()->summary_id() == compacted[1].id());
+    CHECK(compacted.compaction()->first() == 1);
+    CHECK(compacted.compaction()->count() == 7);
+    CHECK(json::value_to<conversation>(json::value_from(compacted)).compaction()->count() == 7);
+
+    const auto again = compacted.compacted("all but the last", 1);
+    CHECK(texts(again) == text_list{"prompt", "all but the last", "9"});
+    CHECK(again.compaction()->count() == 3); // of the compacted one
+    CHECK(chat.compacted("nothing is left", 0).size() == 2);
+    CHECK(chat.compacted("nothing to leave out", 10) == chat);
+    CHECK(conversation().compacted("nothing at all", 0).empty());
+}
+
+TEST_CASE("a compaction does not cut a call from its result")
+{
+    conversation chat;
+    chat.push(message::user("go"));
+    chat.push(message::assistant("", {tool_call("a", "f"), tool_call("b", "g")}));
+    chat.push(message::tool_result("a", "1"));
+    chat.push(message::tool_result("b", "2"));
+    chat.push(message::assistant("done"));
+    CHECK(chat.compacted("s", 1).size() == 2);
+    for (const std::size_t keep : {2u, 3u, 4u})
+        CHECK(chat.compacted("s", keep).size() == 5); // the summary and all of the turn
+}
+
 TEST_CASE("an extra member cannot take the place of the messages")
 {
     CHECK_THROWS_AS(conversation().with_extra("messages", 5), error);

@@ -1,0 +1,164 @@
+//! The whole story across compactions.
+#include "on_every_store.hpp"
+
+using namespace waymark;
+using test::failure;
+using test::on_every_store;
+
+namespace {
+
+using text_list = std::vector<std::string>;
+
+text_list texts(const std::vector<message>& messages)
+{
+    text_list all;
+    for (const auto& message : messages)
+        all.push_back(message.text());
+    return all;
+}
+
+void say(conversation& chat, int from, int to)
+{
+    for (int i = from; i < to; ++i)
+        chat.push(message::user(std::to_string(i)));
+}
+
+text_list numbers(int from, int to)
+{
+    text_list all{"prompt"};
+    for (int i = from; i < to; ++i)
+        all.push_back(std::to_string(i));
+    return all;
+}
+
+//! 30 messages in three parts, with a checkpoint for each message and a compaction behind each part.
+asio::awaitable<conversation> live(session& session)
+{
+    conversation chat;
+    chat.with_system_prompt("prompt");
+    for (int part = 0; part < 3; ++part) {
+        for (int i = 0; i < 10; ++i) {
+            say(chat, part * 10 + i, part * 10 + i + 1);
+            co_await session.async_checkpoint("turn", part * 10 + i, chat);
+        }
+        if (part == 2)
+            break;
+        chat = chat.compacted("summary " + std::to_string(part), 2);
+        co_await session.async_checkpoint("compacted", part, chat);
+    }
+    co_return chat;
+}
+
+asio::awaitable<text_list> whole_story(session_view& view, std::size_t limit, int& pages)
+{
+    text_list story;
+    transcript_options options;
+    options.limit(limit);
+    for (pages = 1;; ++pages) {
+        const auto page = co_await view.async_transcript(options);
+        CHECK(page.messages().size() <= limit);
+        CHECK(page.missing() == 0);
+        const auto part = texts(page.messages());
+        story.insert(story.begin(), part.begin(), part.end());
+        if (!page.earlier())
+            co_return story;
+        options.before(*page.earlier());
+    }
+}
+
+asio::awaitable<void> read_it_all(async_store& store)
+{
+    session session{store, "agent"};
+    const auto nothing = co_await session.async_transcript();
+    CHECK(nothing.messages().empty());
+    const auto chat = co_await live(session);
+    CHECK(chat.size() == 2 + 2 + 10);
+
+    int pages = 0;
+    for (const std::size_t limit : {1000u, 7u, 1u}) {
+        const auto story = co_await whole_story(session, limit, pages);
+        CHECK(story == numbers(0, 30));
+    }
+    CHECK(pages == 31);
+    const auto newest = co_await session.async_transcript();
+    CHECK(texts(newest.messages()).front() == "18"); // what the second summary was put in front of
+    CHECK(newest.earlier());
+
+    failure how;
+    transcript_options none;
+    none.limit(0);
+    co_await session.async_transcript(none, how.token());
+    CHECK(how.code == errc::invalid_argument);
+    transcript_options gone;
+    gone.before(transcript_cursor("pruned since", 3));
+    co_await session.async_transcript(gone, how.token());
+    CHECK(how.code == errc::not_found);
+    CHECK(how.says("'pruned since'"));
+}
+
+asio::awaitable<void> say_what_is_missing(async_store& store)
+{
+    session session{store, "agent"};
+    const auto chat = co_await live(session);
+    co_await session.async_prune(retention().keep_last(3));
+    const auto page = co_await session.async_transcript();
+    CHECK(texts(page.messages()) == [&] {
+        text_list all;
+        for (const auto& message : chat)
+            all.push_back(message.text());
+        return all;
+    }());
+    CHECK(page.messages()[1].text() == "summary 1"); // all that is left of them
+    CHECK(page.missing() == 11);
+    CHECK_FALSE(page.earlier());
+
+    // Compacted before what it stands for was saved.
+    waymark::session hasty{store, "hasty"};
+    conversation unsaved;
+    say(unsaved, 0, 5);
+    co_await hasty.async_checkpoint("saved", 1, unsaved);
+    say(unsaved, 5, 10);
+    co_await hasty.async_checkpoint("compacted", 2, unsaved.compacted("s", 1));
+    const auto last = co_await hasty.async_transcript();
+    CHECK(texts(last.messages()) == text_list{"9"});
+    CHECK(last.missing() == 4);
+    REQUIRE(last.earlier());
+    transcript_options options;
+    options.before(*last.earlier());
+    const auto first = co_await hasty.async_transcript(options);
+    CHECK(texts(first.messages()) == text_list{"0", "1", "2", "3", "4"});
+}
+
+asio::awaitable<void> follow_the_branch(async_store& store)
+{
+    session session{store, "agent"};
+    conversation chat;
+    chat.with_system_prompt("prompt");
+    say(chat, 0, 6);
+    const auto before = co_await session.async_checkpoint("before", 1, chat);
+    co_await session.async_checkpoint("compacted", 2, chat.compacted("left behind", 1));
+    const auto back = co_await session.async_rollback_to(before.id());
+    auto other = back.conversation().compacted("taken", 2);
+    say(other, 6, 8);
+    co_await session.async_checkpoint("other", 3, other);
+    int pages = 0;
+    const auto story = co_await whole_story(session, 100, pages);
+    CHECK(story == numbers(0, 8));
+}
+
+} // namespace
+
+TEST_CASE("a transcript is the whole story, whatever was compacted, in pages of any size", "[stores]")
+{
+    on_every_store(read_it_all);
+}
+
+TEST_CASE("a transcript says what is in no checkpoint any more", "[stores]")
+{
+    on_every_store(say_what_is_missing);
+}
+
+TEST_CASE("a transcript follows the parents of the head", "[stores]")
+{
+    on_every_store(follow_the_branch);
+}
