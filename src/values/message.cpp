@@ -184,6 +184,11 @@ const detail::digest_memory& detail::message_access::digest_of(const message& va
     return value.data_->digest;
 }
 
+const detail::place_memory& detail::message_access::place_of(const message& value) noexcept
+{
+    return value.data_->place;
+}
+
 message message::make(data fields)
 {
     fields.check_and_measure();

@@ -22,7 +22,9 @@ struct message::data {
     boost::json::object extra;
     std::size_t bytes = 0;
     std::size_t depth = 0;
-    detail::digest_memory digest; // forgotten by copies, which are made to be changed
+    // Both are forgotten by copies, which are made to be changed.
+    detail::digest_memory digest;
+    detail::place_memory place; // only where the digest of what is stored there is known
 
     void check_and_measure();
     bool has_same_extra(const data& other) const noexcept;
