@@ -160,7 +160,6 @@ remembered_messages::remembered_messages(std::span<const message* const> message
     : entries_(messages.size())
 {
     for (std::size_t i = 0; i < messages.size(); ++i) {
-        entries_[i].has_been_stored = message_access::digest_of(*messages[i]).get().has_value();
         const auto found = message_access::place_of(*messages[i]).get();
         if (found.prefix == nullptr || found.prefix->place() != place || !found.prefix->is_known_to(asked_by))
             continue;
@@ -224,14 +223,9 @@ bool remembered_messages::some_are_open() const noexcept
 bool remembered_messages::are_worth_reading(std::int64_t stored) const noexcept
 {
     constexpr std::int64_t read_for_each = 8;
-    std::int64_t open = 0, open_and_stored = 0;
-    for (const auto& next : entries_)
-        if (next.number == 0) {
-            ++open;
-            open_and_stored += next.has_been_stored ? 1 : 0;
-        }
-    return open_and_stored > 0 || open == static_cast<std::int64_t>(entries_.size()) ||
-           stored / read_for_each <= open;
+    const auto open = std::count_if(entries_.begin(), entries_.end(),
+                                    [](const entry& next) { return next.number == 0; });
+    return open == static_cast<std::int64_t>(entries_.size()) || stored / read_for_each <= open;
 }
 
 } // namespace waymark::tables

@@ -148,10 +148,10 @@ public:
     }
     //! Whether there are any that are not known.
     bool some_are_open() const noexcept;
-    //! Whether to look for those among that many messages of other checkpoints. They may be there if they have
-    //! been in a store, or if none is known, as when a conversation was read from JSON. A few messages among
-    //! others that are known are new, as a rule: a summary in front of a tail. Storing them is then cheaper
-    //! than reading a long history, even if they are there.
+    //! Whether to look for those among that many messages of other checkpoints. They may be there: none is
+    //! known when a conversation was read from JSON. A few messages among others that are known are new, as a
+    //! rule: a summary in front of a tail. Even if they are there, storing them again is cheaper than reading
+    //! a long history.
     bool are_worth_reading(std::int64_t stored) const noexcept;
     //! After `check`: of those that are known.
     const witness& newest() const noexcept { return newest_; }
@@ -161,7 +161,6 @@ private:
     struct entry {
         const remembered_prefix* prefix = nullptr; // lives as long as the message
         std::int64_t number = 0;
-        bool has_been_stored = false; // wherever
     };
     std::vector<const remembered_prefix*> prefixes() const; // each once
 
