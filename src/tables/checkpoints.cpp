@@ -5,6 +5,7 @@
 #include "../values/text.hpp"
 #include "checksums.hpp"
 #include "digest.hpp"
+#include "questions.hpp"
 
 #include <boost/json/serialize.hpp>
 
@@ -77,6 +78,7 @@ public:
           tables_(in),
           records_(records),
           agent_(agent.number),
+          agent_id_(agent.id),
           largest_value_(largest_value),
           in_stored_(in_stored)
     {
@@ -84,21 +86,28 @@ public:
 
     object_reference store(std::string_view body) override
     {
-        if (body.size() > largest_value_)
-            throw error(errc::invalid_argument, "a value in state takes " + std::to_string(body.size()) +
-                                                    " bytes as JSON, and the database holds at most " +
-                                                    std::to_string(largest_value_) + " in one; split it");
+        require_fitting(body, "a value in state");
         const std::string hash(view(sha256(body)));
-        const auto check = reference_check(hash);
-        if (const auto known = numbers_.find(hash); known != numbers_.end())
-            return {known->second, check};
-        auto number = agent_ == 0 ? std::nullopt : records_.find_object(agent_, hash); // 0: a new agent
-        if (!number || (in_stored_ == trust::no && !holds(*number, body))) {
-            number = next_number++;
-            rows.push_back({agent_, *number, hash, std::string(body)});
-        }
-        numbers_.emplace(hash, *number);
-        return {*number, check};
+        return {find_or_add(body, hash), reference_check(hash)};
+    }
+
+    void expect(std::span<const std::string_view> hashes) override
+    {
+        if (agent_ == 0)
+            return;
+        tables::expect(tables_, [&] {
+            questions wanted;
+            for (const auto hash : hashes)
+                if (!numbers_.contains(std::string(hash)))
+                    wanted.emplace_back(question::kind::object, agent_id_, "", hash);
+            return wanted;
+        });
+    }
+
+    std::int64_t store_part(std::string_view body, const std::string& hash) override
+    {
+        require_fitting(body, "a part of a message");
+        return find_or_add(body, hash);
     }
 
     std::int64_t bytes_added() const noexcept
@@ -113,6 +122,27 @@ public:
     std::int64_t next_number;
 
 private:
+    void require_fitting(std::string_view body, const char* what) const
+    {
+        if (body.size() > largest_value_)
+            throw error(errc::invalid_argument, std::string(what) + " takes " + std::to_string(body.size()) +
+                                                    " bytes as JSON, and the database holds at most " +
+                                                    std::to_string(largest_value_) + " in one; split it");
+    }
+
+    std::int64_t find_or_add(std::string_view body, const std::string& hash)
+    {
+        if (const auto known = numbers_.find(hash); known != numbers_.end())
+            return known->second;
+        auto number = agent_ == 0 ? std::nullopt : records_.find_object(agent_, hash); // 0: a new agent
+        if (!number || (in_stored_ == trust::no && !holds(*number, body))) {
+            number = next_number++;
+            rows.push_back({agent_, *number, hash, std::string(body)});
+        }
+        numbers_.emplace(hash, *number);
+        return *number;
+    }
+
     bool holds(std::int64_t number, std::string_view body)
     {
         bool same = false;
@@ -126,6 +156,7 @@ private:
     transaction& tables_;
     agent_records& records_;
     std::int64_t agent_;
+    const std::string& agent_id_;
     std::size_t largest_value_;
     trust in_stored_;
     std::unordered_map<std::string, std::int64_t> numbers_;
@@ -145,6 +176,8 @@ void saver::confirm() noexcept
     is_committed_ = true;
     for (const auto* prefix : remembered_)
         prefix->confirm();
+    for (const auto& [line, stamp] : lines_)
+        line->go_on(stamp);
 }
 
 //! Whether the parent or the head may hold messages that the conversation is not known to begin with. One
@@ -223,16 +256,14 @@ saver::comparison saver::compare(const checkpoint_row& existing, const checkpoin
 }
 
 placed_conversation saver::place(const checkpoint& wanted, const agent_row& agent, const scope_row* scope,
-                                 trust in_stored)
+                                 trust in_stored, new_objects& objects)
 {
-    known_part known;
-    std::vector<extent_list> related;
-    if (in_stored == trust::yes) {
-        known = find_known(wanted.conversation(), agent, store_number_, this, tables_);
-        related = related_to(wanted, agent, scope, known);
-    }
-    return place_conversation(wanted.conversation(), agent, std::move(known), related, tables_,
-                              largest_value_);
+    const auto& chat = wanted.conversation();
+    auto remembered = in_stored == trust::yes ? find_remembered(chat, agent, store_number_, this, tables_)
+                                              : forget_everything(chat);
+    return place_conversation(
+        std::move(remembered), agent, [&] { return related_to(wanted, agent, scope, remembered.known); },
+        tables_, objects, largest_value_);
 }
 
 std::string saver::find_head(const save_request& request, const agent_row& agent, const scope_row& scope)
@@ -269,8 +300,9 @@ save_result saver::save(const save_request& request)
     const bool has_conditions = request.options().is_create_only() || request.options().expects_head();
     if (!has_conditions || scope == nullptr) {
         detail::require_options(request, false, std::nullopt);
-        auto placed = place(wanted, before, scope, trust::yes);
-        if (const auto saved = write(wanted, before, placed, nullptr))
+        new_objects objects(tables_, records_, before, largest_value_, trust::yes);
+        auto placed = place(wanted, before, scope, trust::yes, objects);
+        if (const auto saved = write(wanted, placed, objects, nullptr))
             return *saved;
     }
     const auto existing = tables_.find_checkpoint(before.number, wanted.scope(), wanted.id());
@@ -283,16 +315,15 @@ save_result saver::save(const save_request& request)
     detail::require_options(request, existing.has_value(), head);
     // What replaces something damaged must not rely on the damaged part.
     const auto in_stored = compared == comparison::unreadable ? trust::no : trust::yes;
-    auto placed = place(wanted, before, scope, in_stored);
-    return write(wanted, before, placed, existing ? &*existing : nullptr, in_stored).value();
+    new_objects objects(tables_, records_, before, largest_value_, in_stored);
+    auto placed = place(wanted, before, scope, in_stored, objects);
+    return write(wanted, placed, objects, existing ? &*existing : nullptr).value();
 }
 
 //! None if the key turns out to exist; nothing is written then.
-std::optional<save_result> saver::write(const checkpoint& wanted, const agent_row& before,
-                                        placed_conversation& placed, const checkpoint_row* existing,
-                                        trust in_stored)
+std::optional<save_result> saver::write(const checkpoint& wanted, placed_conversation& placed,
+                                        new_objects& objects, const checkpoint_row* existing)
 {
-    new_objects objects(tables_, records_, before, largest_value_, in_stored);
     checkpoint_row row;
     row.body = write_body(wanted.conversation(), placed.messages, wanted.state(), objects);
 
@@ -351,6 +382,9 @@ std::optional<save_result> saver::write(const checkpoint& wanted, const agent_ro
 void saver::remember(const checkpoint& wanted, const agent_row& agent, std::int64_t sequence,
                      placed_conversation& placed)
 {
+    auto line = placed.line;
+    if (line != nullptr)
+        lines_.emplace_back(line, agent.stamp);
     if (placed.chains.empty())
         return;
     if (!placed.added.empty())
@@ -358,7 +392,7 @@ void saver::remember(const checkpoint& wanted, const agent_row& agent, std::int6
     remembered_.reserve(remembered_.size() + 1);
     remembered_.push_back(new remembered_prefix(
         {store_number_, agent.number}, this, {agent, sequence, placed.newest}, placed.known.memory,
-        placed.known.length, std::move(placed.messages), std::move(placed.chains)));
+        placed.known.length, std::move(placed.messages), std::move(placed.chains), std::move(line)));
     detail::conversation_access::remember(wanted.conversation(), *remembered_.back(), placed.known.length);
 }
 

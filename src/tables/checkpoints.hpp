@@ -14,6 +14,9 @@
 
 namespace waymark::tables {
 
+//! Whether to rely on what is stored. `no` stores everything anew, where something was found damaged.
+enum class trust : bool { no, yes };
+
 //! The saves of one transaction. It has to go before the transaction does: what conversations remember of one
 //! that was not committed is void before anyone else can write to their agents.
 class saver {
@@ -52,13 +55,12 @@ private:
     //! The id of the head that a condition is about. @throws waymark::error `corrupt` if it is missing.
     std::string find_head(const save_request& request, const agent_row& agent, const scope_row& scope);
     placed_conversation place(const checkpoint& wanted, const agent_row& agent, const scope_row* scope,
-                              trust in_stored);
+                              trust in_stored, new_objects& objects);
     bool may_have_relatives(const checkpoint& wanted, const known_part& known, const scope_row& scope) const;
     std::vector<extent_list> related_to(const checkpoint& wanted, const agent_row& agent,
                                         const scope_row* scope, const known_part& known);
-    std::optional<save_result> write(const checkpoint& wanted, const agent_row& before,
-                                     placed_conversation& placed, const checkpoint_row* existing,
-                                     trust in_stored = trust::yes);
+    std::optional<save_result> write(const checkpoint& wanted, placed_conversation& placed,
+                                     new_objects& objects, const checkpoint_row* existing);
     void remember(const checkpoint& wanted, const agent_row& agent, std::int64_t sequence,
                   placed_conversation& placed);
     void prepare_records(std::span<const save_request* const> batch);
@@ -71,6 +73,7 @@ private:
     std::size_t largest_value_;
     std::vector<written_checkpoint>* written_;
     std::vector<const remembered_prefix*> remembered_; // each with a reference
+    std::vector<std::pair<std::shared_ptr<history_line>, std::int64_t>> lines_; // and where they will be
     bool writing_ = false;
     bool is_committed_ = false;
     last_read compared_;

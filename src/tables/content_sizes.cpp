@@ -1,5 +1,7 @@
 #include "content_sizes.hpp"
 
+#include "large_parts.hpp"
+
 #include <algorithm>
 #include <limits>
 #include <numeric>
@@ -11,6 +13,15 @@ content_sizes::content_sizes(transaction& from, std::int64_t agent)
     const extent everything{0, std::numeric_limits<std::int64_t>::max()};
     from.message_sizes(agent, std::span(&everything, 1),
                        [this](std::size_t, transaction::message_size row) { messages_.push_back(row); });
+    from.large_parts(agent, std::span(&everything, 1), [this](std::size_t, transaction::message_parts&& row) {
+        try {
+            parts_.emplace(row.numbers.first, read_parts(row.parts, row.numbers.first));
+        } catch (const error& failure) {
+            if (failure.code() != errc::corrupt)
+                throw;
+            is_readable_ = false;
+        }
+    });
     next_.resize(messages_.size() + 1);
     std::iota(next_.begin(), next_.end(), std::size_t{0});
     from.object_sizes(agent, [this](transaction::object_size&& row) {
@@ -39,13 +50,23 @@ std::int64_t content_sizes::take(const body_references& needed)
              row < messages_.size() && messages_[row].numbers.first < range.end(); row = next_free(row)) {
             bytes += messages_[row].bytes;
             next_[row] = row + 1;
+            if (const auto parts = parts_.find(messages_[row].numbers.first); parts != parts_.end())
+                for (const auto number : parts->second)
+                    bytes += take_object(number);
         }
     }
     for (const auto& object : needed.objects)
-        if (const auto found = objects_.find(object.number); found != objects_.end()) {
-            bytes += found->second;
-            objects_.erase(found);
-        }
+        bytes += take_object(object.number);
+    return bytes;
+}
+
+std::int64_t content_sizes::take_object(std::int64_t number)
+{
+    const auto found = objects_.find(number);
+    if (found == objects_.end())
+        return 0;
+    const auto bytes = found->second;
+    objects_.erase(found);
     return bytes;
 }
 

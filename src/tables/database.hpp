@@ -136,6 +136,13 @@ public:
     //! The same without reading bodies.
     virtual void message_sizes(std::int64_t agent, std::span<const extent> ranges,
                                const std::function<void(std::size_t range, message_size row)>& visit) = 0;
+    struct message_parts {
+        extent numbers;
+        std::string parts; // see message_row
+    };
+    //! Only rows with large parts, without reading bodies either.
+    virtual void large_parts(std::int64_t agent, std::span<const extent> ranges,
+                             const std::function<void(std::size_t range, message_parts&& row)>& visit) = 0;
     //! Of the row that holds the message; none if no row does.
     virtual std::optional<std::int64_t> message_stamp(std::int64_t agent, std::int64_t number) = 0;
     virtual void insert_messages(const message_row& row) = 0;

@@ -116,6 +116,14 @@ public:
         ranges_.emplace(first, end);
     }
 
+    std::vector<extent> all() const
+    {
+        std::vector<extent> result;
+        for (const auto& [first, end] : ranges_)
+            result.push_back({first, end - first});
+        return result;
+    }
+
     bool intersects(extent wanted) const
     {
         auto where = ranges_.lower_bound(wanted.end());

@@ -198,30 +198,50 @@ void object_map::read(transaction& from, std::int64_t agent, const std::vector<o
 {
     std::vector<std::int64_t> numbers;
     for (const auto& reference : wanted)
-        if (entries_.try_emplace(reference.number, entry{{}, 0, "is missing"}).second)
-            numbers.push_back(reference.number);
+        numbers.push_back(reference.number);
+    read(from, agent, numbers);
+}
+
+void object_map::read(transaction& from, std::int64_t agent, std::span<const std::int64_t> wanted)
+{
+    std::vector<std::int64_t> numbers;
+    for (const auto number : wanted)
+        if (entries_.try_emplace(number, entry{{}, {}, "is missing"}).second)
+            numbers.push_back(number);
     if (numbers.empty())
         return;
     std::sort(numbers.begin(), numbers.end());
     from.read_objects(agent, numbers, [&](object_row&& row) {
         auto& found = entries_[row.number];
         found.damage = view(sha256(row.body)) == row.hash ? nullptr : "is damaged (its stored hash differs)";
-        found.check = reference_check(row.hash);
+        found.hash = std::move(row.hash);
         found.body = std::move(row.body);
         bytes_ += found.body.size();
         return true;
     });
 }
 
-std::string_view object_map::at(const object_reference& wanted) const
+template <class IsWanted>
+std::string_view object_map::find(std::int64_t number, IsWanted is_wanted) const
 {
-    const auto found = entries_.find(wanted.number);
+    const auto found = entries_.find(number);
     const auto* damage = found == entries_.end() ? "is missing" : found->second.damage;
-    if (damage == nullptr && found->second.check != wanted.check)
+    if (damage == nullptr && !is_wanted(found->second.hash))
         damage = "is damaged (another one is in its place)";
     if (damage != nullptr)
-        throw error(errc::corrupt, "stored object " + std::to_string(wanted.number) + " " + damage);
+        throw error(errc::corrupt, "stored object " + std::to_string(number) + " " + damage);
     return found->second.body;
+}
+
+std::string_view object_map::at(const object_reference& wanted) const
+{
+    return find(wanted.number,
+                [&](std::string_view hash) { return reference_check(hash) == wanted.check; });
+}
+
+std::string_view object_map::at(std::int64_t number, std::string_view hash) const
+{
+    return find(number, [&](std::string_view stored) { return stored == hash; });
 }
 
 void list_walker::fetch(std::string_view list, values which)

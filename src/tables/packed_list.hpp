@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -48,6 +49,13 @@ class object_sink {
 public:
     virtual ~object_sink() = default;
     virtual object_reference store(std::string_view body) = 0;
+    //! Says that bodies with these hashes come next.
+    virtual void expect(std::span<const std::string_view> /*hashes*/) {}
+    //! A part of a message, whose hash is known. Returns its number.
+    virtual std::int64_t store_part(std::string_view body, const std::string& /*hash*/)
+    {
+        return store(body).number;
+    }
 };
 
 class list_writer {
@@ -104,17 +112,22 @@ class object_map {
 public:
     //! Reads those that are not there yet, in one go. One that is missing or damaged is remembered as such.
     void read(transaction& from, std::int64_t agent, const std::vector<object_reference>& wanted);
+    void read(transaction& from, std::int64_t agent, std::span<const std::int64_t> wanted);
     //! The body. @throws waymark::error `corrupt` if it is missing, damaged or another than was referred to.
     std::string_view at(const object_reference& wanted) const;
+    std::string_view at(std::int64_t number, std::string_view hash) const;
     //! Of all that were read.
     std::size_t bytes() const noexcept { return bytes_; }
 
 private:
     struct entry {
         std::string body;
-        std::uint64_t check = 0;
+        std::string hash;
         const char* damage = nullptr;
     };
+    template <class IsWanted>
+    std::string_view find(std::int64_t number, IsWanted is_wanted) const;
+
     std::unordered_map<std::int64_t, entry> entries_;
     std::size_t bytes_ = 0;
 };

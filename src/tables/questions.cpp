@@ -33,8 +33,9 @@ void saver::prepare_records(std::span<const save_request* const> batch)
     tables_.expect(wanted);
 }
 
-//! What conversations remember is checked where someone else has written since; those that do not go on from
-//! the head are compared with it and with the parent.
+//! What conversations and messages remember is checked where someone else has written since; conversations
+//! that do not go on from the head are compared with it and with the parent, if they hold messages that nobody
+//! remembers.
 void saver::prepare_conversations(std::span<const save_request* const> batch)
 {
     questions open;
@@ -47,17 +48,25 @@ void saver::prepare_conversations(std::span<const save_request* const> batch)
         const auto scope = tables_.find_scope(agent->number, wanted.scope());
         if (!scope)
             open.emplace_back(question::kind::scope_count, wanted.agent_id());
-        const auto found =
-            detail::conversation_access::find_stored(wanted.conversation(), {store_number_, agent->number});
+        const detail::storage_place place{store_number_, agent->number};
+        const auto found = detail::conversation_access::find_stored(wanted.conversation(), place);
         known_part assumed{static_cast<const remembered_prefix*>(found.prefix), found.length, {}, {}};
-        if (assumed.memory != nullptr && !agent->is_as_with(assumed.memory->stamp())) {
+        const auto ask_for_stamp = [&](std::int64_t number) {
             open.emplace_back(question::kind::stamp, wanted.agent_id());
-            open.back().number = assumed.memory->newest().number;
-        }
-        if (!scope || assumed.length == wanted.conversation().size())
+            open.back().number = number;
+        };
+        if (assumed.memory != nullptr && !assumed.memory->is_as_seen(*agent))
+            ask_for_stamp(assumed.memory->newest().number);
+        if (assumed.length == wanted.conversation().size())
+            continue;
+        const auto rest = detail::conversation_access::messages_from(wanted.conversation(), assumed.length);
+        const remembered_messages messages(rest, place, nullptr);
+        for (const auto number : messages.stamps_to_ask(*agent))
+            ask_for_stamp(number);
+        if (!scope)
             continue;
         compared.push_back(&wanted);
-        if (!may_have_relatives(wanted, assumed, *scope))
+        if (!messages.some_are_open() || !may_have_relatives(wanted, assumed, *scope))
             continue;
         open.emplace_back(question::kind::head, wanted.agent_id(), wanted.scope());
         if (wanted.parent_id())
@@ -71,8 +80,14 @@ void saver::prepare_conversations(std::span<const save_request* const> batch)
     for (const auto* wanted : compared) {
         const auto agent = tables_.find_agent(wanted->agent_id());
         const auto scope = tables_.find_scope(agent->number, wanted->scope());
-        const auto known = find_known(wanted->conversation(), *agent, store_number_, this, tables_);
-        for (const auto& messages : related_to(*wanted, *agent, &*scope, known)) {
+        const auto remembered =
+            find_remembered(wanted->conversation(), *agent, store_number_, this, tables_);
+        if (!remembered.messages.some_are_open())
+            continue;
+        const auto related = related_to(*wanted, *agent, &*scope, remembered.known);
+        if (!is_worth_reading(remembered.messages, related))
+            continue;
+        for (const auto& messages : related) {
             open.emplace_back(question::kind::messages, wanted->agent_id());
             open.back().ranges = messages.all();
         }

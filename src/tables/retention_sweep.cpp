@@ -5,6 +5,7 @@
 #include "checkpoints.hpp"
 #include "checksums.hpp"
 #include "content_sizes.hpp"
+#include "large_parts.hpp"
 #include "questions.hpp"
 #include "removals.hpp"
 #include "transactions.hpp"
@@ -161,7 +162,8 @@ struct sweep_plan {
     std::vector<std::int64_t> objects;
 };
 
-//! None if a checkpoint cannot be read: what it needs is not known, so nothing may go.
+//! None if a checkpoint, or the list of a message's large parts, cannot be read: what it needs is not known, so
+//! nothing may go.
 std::optional<sweep_plan> plan_sweep(transaction& from, const agent_row& agent)
 {
     sweep_plan plan{agent.id, agent.number, agent.last_sequence, agent.changes, 0, {}, {}, {}};
@@ -182,7 +184,7 @@ std::optional<sweep_plan> plan_sweep(transaction& from, const agent_row& agent)
         }
         return readable;
     });
-    if (!readable)
+    if (!readable || !content.is_readable())
         return std::nullopt;
     plan.messages = content.messages_left();
     plan.objects = content.objects_left();
@@ -208,6 +210,12 @@ void spare_what_was_saved(sweep_plan& plan, const agent_row& agent, transaction&
         for (const auto& object : needed.objects)
             objects.insert(object.number);
         return true;
+    });
+    // The rows of these messages are there: what a plan removes of rows comes before its objects.
+    const auto ranges = messages.all();
+    in.large_parts(agent.number, ranges, [&](std::size_t, transaction::message_parts&& row) {
+        const auto needed = read_parts(row.parts, row.numbers.first);
+        objects.insert(needed.begin(), needed.end());
     });
     std::erase_if(plan.messages, [&](const extent& row) { return messages.intersects(row); });
     std::erase_if(plan.objects, [&](std::int64_t number) { return objects.contains(number); });
@@ -251,6 +259,8 @@ swept sweep_some(transaction& in, sweep_plan& plan)
         const auto rows = result.messages + result.objects;
         return rows > 0 && (rows == rows_per_transaction || budget.is_spent());
     };
+    // Objects go last: as long as a row is there, so are the large parts of its messages, and a save that finds
+    // the row may refer to it.
     for (auto row = plan.messages.rbegin(); row != plan.messages.rend() && !is_full();
          ++row, ++result.messages)
         in.remove_messages(plan.agent, row->first);

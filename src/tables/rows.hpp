@@ -75,7 +75,7 @@ struct checkpoint_row {
     std::string check;
 };
 
-//! Consecutive messages, one JSON text a line.
+//! Consecutive messages, each a line: its JSON, without the parts that are objects.
 struct message_row {
     std::int64_t agent = 0;
     std::int64_t first = 0;
@@ -84,10 +84,14 @@ struct message_row {
     std::string digests;
     std::string body;
     std::int64_t stamp = 0; // the agent's, of the transaction that wrote it; 0: from before there were any
+    std::string parts;      // the objects that hold large parts, see large_parts.hpp; empty: there are none
 
     std::int64_t count() const noexcept { return static_cast<std::int64_t>(digests.size() / 32); }
     extent numbers() const noexcept { return {first, count()}; }
-    std::int64_t bytes() const noexcept { return static_cast<std::int64_t>(digests.size() + body.size()); }
+    std::int64_t bytes() const noexcept
+    {
+        return static_cast<std::int64_t>(digests.size() + body.size() + parts.size());
+    }
     std::string_view digest_at(std::int64_t index) const
     {
         return std::string_view(digests).substr(static_cast<std::size_t>(index) * 32, 32);

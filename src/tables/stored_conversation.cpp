@@ -1,11 +1,13 @@
 #include "stored_conversation.hpp"
 
 #include "checksums.hpp"
+#include "large_parts.hpp"
 
 #include <waymark/error.hpp>
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <unordered_map>
 
@@ -29,28 +31,29 @@ std::size_t row_bytes_for(std::span<const message* const> added, std::size_t pag
     constexpr std::size_t frame = 140; // the JSON around the texts of a message, and its digest
     std::size_t bytes = 0;
     for (const auto* next : added)
-        bytes += next->bytes() + frame;
+        if (next->bytes() <= large_part_bytes) // others are in rows of their own
+            bytes += next->bytes() + frame;
     return bytes > page_bytes / 2 && bytes < page_bytes ? page_bytes / 3 : longest_row;
 }
 
-std::string text_of(const message& value, std::size_t largest_value)
+outlined_message outline_of(const message& value, std::size_t largest_value)
 {
-    auto text = message_access::to_json(value);
-    if (text.size() > largest_value)
-        throw error(errc::invalid_argument, "a message takes " + std::to_string(text.size()) +
+    outlined_message outlined(message_access::to_json(value));
+    if (const auto bytes = outlined.line().size(); bytes > largest_value)
+        throw error(errc::invalid_argument, "a message takes " + std::to_string(bytes) +
                                                 " bytes as JSON, and the database holds at most " +
                                                 std::to_string(largest_value) + " in one value; split it");
-    return text;
+    return outlined;
 }
 
-digest digest_of(const message& value, std::string& text, std::size_t largest_value)
+//! Of the message's line, which is made if it is needed.
+digest digest_of(const message& value, std::optional<outlined_message>& outlined, std::size_t largest_value)
 {
     const auto& memory = message_access::digest_of(value);
     if (const auto known = memory.get())
         return *known;
-    if (text.empty())
-        text = text_of(value, largest_value);
-    const auto computed = sha256(text);
+    outlined = outline_of(value, largest_value);
+    const auto computed = sha256(outlined->line());
     memory.set(computed);
     return computed;
 }
@@ -60,22 +63,6 @@ digest to_digest(std::string_view bytes) noexcept
     digest value;
     std::memcpy(value.data(), bytes.data(), value.size());
     return value;
-}
-
-//! Whether all these messages are there.
-bool all_exist(const extent_list& messages, std::int64_t agent, transaction& in)
-{
-    std::vector<std::int64_t> next;
-    for (const auto& wanted : messages.all())
-        next.push_back(wanted.first);
-    in.message_sizes(agent, messages.all(), [&](std::size_t range, const transaction::message_size& found) {
-        if (found.numbers.first <= next[range])
-            next[range] = std::max(next[range], found.numbers.end());
-    });
-    for (std::size_t i = 0; i < next.size(); ++i)
-        if (next[i] < messages.all()[i].end())
-            return false;
-    return true;
 }
 
 struct digest_hash {
@@ -123,134 +110,114 @@ std::int64_t placed_conversation::bytes_added() const noexcept
     return sum;
 }
 
-remembered_prefix::remembered_prefix(detail::storage_place place, const void* transaction, const origin& from,
-                                     const remembered_prefix* base, std::size_t known, extent_list messages,
-                                     std::vector<digest> chains)
-    : stored_prefix(place, transaction),
-      sweeps_(from.agent.sweeps),
-      stamp_(from.agent.stamp),
-      sequence_(from.sequence),
-      newest_(from.newest),
-      known_(known),
-      chains_(std::move(chains))
+remembered_part find_remembered(const conversation& chat, const agent_row& agent, std::uint64_t store_number,
+                                const void* asked_by, transaction& in)
 {
-    // A base that holds fewer extents itself is not worth the way to it.
-    constexpr std::size_t fewest_extents = 64;
-    while (base != nullptr && known <= base->base_count_)
-        base = base->goes_on_from();
-    if (base != nullptr && base->own_.all().size() >= fewest_extents) {
-        base_count_ = known;
-    } else if (base != nullptr) {
-        base_count_ = base->base_count_;
-        base = base->goes_on_from();
-    }
-    own_ = base_count_ == 0 ? std::move(messages) : messages.behind(static_cast<std::int64_t>(base_count_));
-    if (base != nullptr)
-        go_on_from(*base);
-}
-
-extent_list remembered_prefix::messages(std::size_t count) const
-{
-    if (base() == nullptr)
-        return own_.truncated(static_cast<std::int64_t>(count));
-    struct part {
-        const remembered_prefix* of;
-        std::size_t count;
-    };
-    std::vector<part> parts; // newest first
-    for (const auto* next = this; next != nullptr; next = next->goes_on_from()) {
-        if (count > next->base_count_)
-            parts.push_back({next, count});
-        count = std::min(count, next->base_count_);
-    }
-    extent_list result;
-    for (auto next = parts.rbegin(); next != parts.rend(); ++next)
-        for (const auto& each :
-             next->of->own_.truncated(static_cast<std::int64_t>(next->count - next->of->base_count_)).all())
-            result.append(each);
+    remembered_part result{find_known(chat, agent, store_number, asked_by, in), {}, {}};
+    result.rest = conversation_access::messages_from(chat, result.known.length);
+    if (result.rest.empty())
+        return result;
+    result.messages = remembered_messages(result.rest, {store_number, agent.number}, asked_by);
+    result.messages.check(agent, in);
     return result;
 }
 
-extent_list remembered_prefix::messages_behind(std::size_t count) const
+bool is_worth_reading(const remembered_messages& messages, const std::vector<extent_list>& stored)
 {
-    return count >= base_count_ ? own_.behind(static_cast<std::int64_t>(count - base_count_))
-                                : messages(length()).behind(static_cast<std::int64_t>(count));
+    std::int64_t count = 0;
+    for (const auto& next : stored)
+        count += next.size();
+    return count > 0 && messages.are_worth_reading(count);
 }
 
-known_part find_known(const conversation& chat, const agent_row& agent, std::uint64_t store_number,
-                      const void* asked_by, transaction& in)
+remembered_part forget_everything(const conversation& chat)
 {
-    const auto found = conversation_access::find_stored(chat, {store_number, agent.number}, asked_by);
-    const auto* const memory = static_cast<const remembered_prefix*>(found.prefix);
-    if (memory == nullptr)
-        return {};
-    const auto known = [&](extent_list messages) {
-        return known_part{memory, found.length, std::move(messages), memory->chain_at(found.length)};
-    };
-    if (agent.is_as_with(memory->stamp()))
-        return known(memory->messages(found.length));
-    const auto& newest = memory->newest();
-    if (newest.stamp == 0 || in.message_stamp(agent.number, newest.number) != newest.stamp)
-        return {};
-    auto messages = memory->messages(found.length);
-    if (memory->seen_at() != agent.sweeps) {
-        if (!all_exist(messages, agent.number, in))
-            return {};
-        if (found.length ==
-            memory->length()) // what is behind it, for longer conversations, was not looked at
-            memory->see_at(agent.sweeps);
+    return {{}, conversation_access::messages_from(chat, 0), {}};
+}
+
+namespace {
+
+//! Makes the rows of new messages.
+class row_writer {
+public:
+    row_writer(placed_conversation& to, std::int64_t agent, std::size_t row_bytes, object_sink& objects)
+        : to_(to), agent_(agent), row_bytes_(row_bytes), objects_(objects)
+    {
     }
-    return known(std::move(messages));
-}
 
-bool has_stored_before(const conversation& chat, std::size_t known)
-{
-    // Who stores a message needs its digest, and hardly anybody else does.
-    const auto rest = conversation_access::messages_from(chat, known);
-    return std::any_of(rest.begin(), rest.end(), [](const message* next) {
-        return message_access::digest_of(*next).get().has_value();
-    });
-}
+    void add(const outlined_message& message, const digest& value)
+    {
+        const auto& line = message.line();
+        // A row of its own for a message with large parts: they go when it does.
+        if (message.has_parts() || !row_is_open_ || last().body.size() + line.size() >= row_bytes_ ||
+            last().count() == most_messages) {
+            to_.added.push_back({agent_, to_.next_message, {}, {}, 0, {}});
+            row_is_open_ = !message.has_parts();
+        } else {
+            last().body += '\n';
+        }
+        last().body += line;
+        last().digests += view(value);
+        if (message.has_parts())
+            last().parts = write_parts(message.store_parts(objects_), to_.next_message);
+        to_.messages.append({to_.next_message++, 1});
+    }
+    //! The next message does not follow the last one.
+    void end_row() noexcept { row_is_open_ = false; }
 
-placed_conversation place_conversation(const conversation& chat, const agent_row& agent, known_part known,
-                                       const std::vector<extent_list>& stored, transaction& in,
-                                       std::size_t largest_value)
+private:
+    message_row& last() { return to_.added.back(); }
+
+    placed_conversation& to_;
+    std::int64_t agent_;
+    std::size_t row_bytes_;
+    object_sink& objects_;
+    bool row_is_open_ = false;
+};
+
+} // namespace
+
+placed_conversation place_conversation(remembered_part&& remembered, const agent_row& agent,
+                                       const std::function<std::vector<extent_list>()>& stored,
+                                       transaction& in, object_sink& objects, std::size_t largest_value)
 {
     placed_conversation result;
+    const auto& rest = remembered.rest;
+    auto& known = remembered.known;
+    const auto others = remembered.messages.some_are_open() ? stored() : std::vector<extent_list>();
+    const auto found = is_worth_reading(remembered.messages, others)
+                           ? read_stored(others, agent.number, in)
+                           : stored_messages();
     result.next_message = agent.next_message;
     result.messages = std::move(known.messages);
     result.chain = known.chain;
-    if (known.memory != nullptr)
-        result.newest = known.memory->newest();
-    const auto rest = conversation_access::messages_from(chat, known.length);
-    const auto found = rest.empty() ? stored_messages() : read_stored(stored, agent.number, in);
+    result.newest = remembered.messages.newest();
+    result.line = remembered.messages.line();
+    if (known.memory != nullptr) {
+        result.newest.see(known.memory->newest());
+        if (auto line = known.memory->line_as_seen(agent))
+            result.line = std::move(line);
+    }
     result.known = std::move(known);
     result.chains.reserve(rest.size());
-    const auto row_bytes = row_bytes_for(rest, in.page_bytes());
-    bool row_is_open = false;
-    for (const auto* next : rest) {
-        std::string text;
-        const auto value = digest_of(*next, text, largest_value);
+    row_writer rows(result, agent.number, row_bytes_for(rest, in.page_bytes()), objects);
+    for (std::size_t i = 0; i < rest.size(); ++i) {
+        std::optional<outlined_message> outlined;
+        const auto value = digest_of(*rest[i], outlined, largest_value);
         result.chain = chain(result.chain, value);
         result.chains.push_back(result.chain);
-        if (const auto known_message = found.find(value); known_message != found.end()) {
-            result.messages.append({known_message->second.number, 1});
-            result.newest.see(known_message->second);
-            row_is_open = false;
-            continue;
-        }
-        if (text.empty())
-            text = text_of(*next, largest_value);
-        if (!row_is_open || result.added.back().body.size() + text.size() >= row_bytes ||
-            result.added.back().count() == most_messages) {
-            result.added.push_back({agent.number, result.next_message, {}, {}, 0});
-            row_is_open = true;
+        if (const auto number = remembered.messages.number(i); number != 0) {
+            result.messages.append({number, 1});
+            rows.end_row();
+        } else if (const auto equal = found.find(value); equal != found.end()) {
+            result.messages.append({equal->second.number, 1});
+            result.newest.see(equal->second);
+            rows.end_row();
         } else {
-            result.added.back().body += '\n';
+            if (!outlined)
+                outlined = outline_of(*rest[i], largest_value);
+            rows.add(*outlined, value);
         }
-        result.added.back().body += text;
-        result.added.back().digests += view(value);
-        result.messages.append({result.next_message++, 1});
     }
     for (auto& row : result.added)
         seal(row);
@@ -275,6 +242,101 @@ void split_row(const message_row& row,
             left.remove_prefix(length + 1);
     }
 }
+
+namespace {
+
+//! Puts large parts back into messages that are read row by row. Rows that have some wait for each other, so
+//! that their objects are read together.
+class large_part_reader {
+public:
+    large_part_reader(transaction& from, std::int64_t agent) noexcept : from_(from), agent_(agent) {}
+
+    //! Calls `take` with the row, perhaps later.
+    template <class Take>
+    void add(std::size_t range, message_row&& row, const Take& take)
+    {
+        if (waiting_.empty() && row.parts.empty())
+            return take(range, row);
+        auto parts = parts_of(row);
+        objects_waited_for_ += parts.all().size();
+        waiting_.push_back({range, std::move(row), std::move(parts)});
+        if (objects_waited_for_ >= most_objects)
+            take_waiting(take);
+    }
+
+    template <class Take>
+    void take_waiting(const Take& take)
+    {
+        if (objects_.bytes() > most_bytes)
+            objects_ = {};
+        std::vector<std::int64_t> numbers;
+        for (const auto& next : waiting_)
+            numbers.insert(numbers.end(), next.parts.all().begin(), next.parts.all().end());
+        objects_.read(from_, agent_, numbers);
+        for (auto& next : waiting_) {
+            current_ = &next.parts;
+            take(next.range, next.row);
+            next.parts.require_end();
+        }
+        current_ = nullptr;
+        waiting_.clear();
+        objects_waited_for_ = 0;
+    }
+
+    //! The JSON of the next line of the row that is being taken. `room` holds it, if need be.
+    std::string_view fill(std::string_view line, std::string& room)
+    {
+        const auto whole = take_apart(line);
+        if (whole.line.holes().empty())
+            return line;
+        return room = whole.line.filled(whole.numbers, objects_);
+    }
+    void skip(std::string_view line) { take_apart(line); }
+
+private:
+    // Their bodies are held twice for a moment, there and in the messages.
+    static constexpr std::size_t most_objects = 8;
+    static constexpr std::size_t most_bytes = std::size_t{64} << 20;
+
+    struct waiting_row {
+        std::size_t range;
+        message_row row;
+        row_parts parts;
+    };
+    struct line_with_numbers {
+        stored_line line;
+        std::span<const std::int64_t> numbers;
+    };
+
+    static row_parts parts_of(const message_row& row)
+    try {
+        return row_parts(row);
+    } catch (const error& failure) {
+        throw error(failure.code(),
+                    "stored message " + std::to_string(row.first) + ": " + failure.details().message());
+    }
+
+    line_with_numbers take_apart(std::string_view line)
+    {
+        stored_line parsed(line);
+        if (current_ != nullptr) {
+            const auto numbers = current_->take(parsed);
+            return {std::move(parsed), numbers};
+        }
+        if (!parsed.holes().empty())
+            throw error(errc::corrupt, "its row does not say which objects hold its large parts");
+        return {std::move(parsed), {}};
+    }
+
+    transaction& from_;
+    std::int64_t agent_;
+    object_map objects_;
+    std::vector<waiting_row> waiting_;
+    std::size_t objects_waited_for_ = 0;
+    row_parts* current_ = nullptr; // of the row that is being taken
+};
+
+} // namespace
 
 last_read find_last_read(const conversation& chat, const agent_row& agent, std::uint64_t store_number,
                          transaction& from)
@@ -305,7 +367,7 @@ void read_conversation(conversation& chat, const extent_list& messages, const ch
         chat = conversation_access::framed(last.chat, chat);
     auto newest = known > 0 ? last.newest : witness();
     last.agent = 0; // until this one is known to be whole
-    const auto fail = [](std::int64_t number, const char* what) {
+    const auto fail = [](std::int64_t number, const std::string& what) {
         throw error(errc::corrupt, "stored message " + std::to_string(number) + " " + what);
     };
     const auto rest = messages.behind(known);
@@ -317,38 +379,46 @@ void read_conversation(conversation& chat, const extent_list& messages, const ch
             if (next < ranges[current].end())
                 fail(next, "is missing");
     };
-    from.read_messages(agent.number, ranges, [&](std::size_t range, message_row&& stored_row) {
+    large_part_reader parts(from, agent.number);
+    const auto take_row = [&](std::size_t range, const message_row& stored_row) {
         finish_ranges_before(range);
         const auto is_checked =
             is_intact(stored_row); // otherwise the hash of each message says which are damaged
         newest.see({std::min(stored_row.numbers().end(), ranges[range].end()) - 1, stored_row.stamp});
-        split_row(stored_row, [&](std::int64_t number, std::string_view text, std::string_view stored) {
-            if (number != next || number >= ranges[range].end())
-                return;
+        split_row(stored_row, [&](std::int64_t number, std::string_view line, std::string_view stored) {
+            const bool is_wanted = number == next && number < ranges[range].end();
+            if (!is_wanted)
+                return parts.skip(line);
             ++next;
             const auto value = to_digest(stored);
-            if (!is_checked && sha256(text) != value)
+            if (!is_checked && sha256(line) != value)
                 fail(number, "is damaged (its stored hash differs)");
             bool is_current = false;
             try {
-                chat.push(message_access::from_json(text, limits::highest_max_depth + 8, "a stored message",
-                                                    &is_current));
+                std::string filled;
+                chat.push(message_access::from_json(parts.fill(line, filled), limits::highest_max_depth + 8,
+                                                    "a stored message", &is_current));
             } catch (const error& failure) {
-                fail(number, failure.details().message().c_str());
+                fail(number, failure.details().message());
             }
-            if (is_current) // otherwise it is written in another form from now on
+            if (is_current && is_present_form(line)) // others are written in another form from now on
                 message_access::digest_of(chat.back()).set(value);
             running = chain(running, value);
             chains.push_back(running);
         });
+    };
+    from.read_messages(agent.number, ranges, [&](std::size_t range, message_row&& stored_row) {
+        parts.add(range, std::move(stored_row), take_row);
     });
+    parts.take_waiting(take_row);
     finish_ranges_before(ranges.size());
     if (view(running) != row.chain)
         throw error(errc::corrupt, "the messages are not the ones that were saved (the hash of the "
                                    "conversation differs)");
     if (rest.size() > 0) { // the others remember where they are
         const auto* prefix = new remembered_prefix(place, nullptr, {agent, row.sequence, newest}, base,
-                                                   before.length, messages, std::move(chains));
+                                                   before.length, messages, std::move(chains),
+                                                   base != nullptr ? base->line_as_seen(agent) : nullptr);
         try {
             conversation_access::remember(chat, *prefix, before.length);
         } catch (...) {

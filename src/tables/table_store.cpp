@@ -67,7 +67,7 @@ public:
     {
     }
 
-    //! Text in JSON is at least as long as it is, so that what is beyond this can never be stored.
+    //! Text in JSON is at least as long as it is: what is beyond this could only be stored in several parts.
     static waymark::limits within(waymark::limits chosen, std::size_t largest_value)
     {
         return chosen.with_max_message_bytes(std::min(chosen.max_message_bytes(), largest_value));

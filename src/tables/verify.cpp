@@ -5,6 +5,7 @@
 #include "checkpoints.hpp"
 #include "checksums.hpp"
 #include "digest.hpp"
+#include "large_parts.hpp"
 #include "steps.hpp"
 #include "transactions.hpp"
 
@@ -69,8 +70,8 @@ public:
     {
         if (!is_intact(agent_))
             out_.report({agent_.id, {}, {}}, "the checksum of the agent's record differs");
-        read_messages();
         read_objects();
+        read_messages(); // whose large parts are objects
         const auto scopes = tables_.scopes_of(agent_.number);
         if (static_cast<std::int64_t>(scopes.size()) != agent_.scopes)
             out_.report({agent_.id, {}, {}}, "the agent should have " + std::to_string(agent_.scopes) +
@@ -119,14 +120,19 @@ private:
                     out_.report({agent_.id, {}, {}}, "a row of messages has lost their hashes");
                 const auto damaged_before = damaged_messages_.size();
                 try {
-                    split_row(
-                        row, [this](std::int64_t number, std::string_view text, std::string_view stored) {
-                            const auto value = sha256(text);
-                            if (view(value) == stored)
-                                add(messages_, number, value);
-                            else
-                                damaged_messages_.emplace(number, "is damaged (its stored hash differs)");
-                        });
+                    row_parts parts(row);
+                    split_row(row, [&](std::int64_t number, std::string_view line, std::string_view stored) {
+                        const auto value = sha256(line);
+                        if (view(value) != stored)
+                            damaged_messages_.emplace(number, "is damaged (its stored hash differs)");
+                        else if (const auto lost = lost_part(stored_line(line), parts))
+                            damaged_messages_.emplace(number, "has lost a large part (stored object " +
+                                                                  std::to_string(*lost) +
+                                                                  " is missing or damaged)");
+                        else
+                            add(messages_, number, value);
+                    });
+                    parts.require_end();
                     // Loads look at each hash then, and work.
                     if (row.count() > 0 && has_checksum(row) && !is_intact(row) &&
                         damaged_messages_.size() == damaged_before)
@@ -138,6 +144,18 @@ private:
                         damaged_messages_.emplace(number, "is damaged (" + failure.details().message() + ")");
                 }
             });
+    }
+
+    //! An object that should hold a large part of that message, and does not.
+    std::optional<std::int64_t> lost_part(const stored_line& line, row_parts& parts) const
+    {
+        const auto numbers = parts.take(line);
+        for (std::size_t i = 0; i < numbers.size(); ++i) {
+            const auto* const found = find(objects_, numbers[i]);
+            if (found == nullptr || *found != reference_check(line.holes()[i].hash))
+                return numbers[i];
+        }
+        return std::nullopt;
     }
 
     void read_objects()
@@ -197,12 +215,11 @@ private:
             for (auto number = range.first + std::clamp<std::int64_t>(common - position, 0, range.count);
                  number < range.end(); ++number) {
                 const auto* const found = find(messages_, number);
-                if (found == nullptr) {
-                    const auto damage = damaged_messages_.find(number);
+                const auto damage = damaged_messages_.find(number);
+                if (found == nullptr || damage != damaged_messages_.end())
                     throw error(errc::corrupt,
                                 "stored message " + std::to_string(number) + " " +
                                     (damage == damaged_messages_.end() ? "is missing" : damage->second));
-                }
                 running = chain(running, *found);
                 chains_.push_back(running);
                 last_.append({number, 1});

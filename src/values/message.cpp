@@ -150,6 +150,11 @@ const detail::digest_memory& detail::message_access::digest_of(const message& va
     return value.data_->digest;
 }
 
+const detail::place_memory& detail::message_access::place_of(const message& value) noexcept
+{
+    return value.data_->place;
+}
+
 bool detail::message_access::is_plain(const message& value) noexcept
 {
     return value.data_->is_plain;

@@ -47,6 +47,7 @@ struct message::data {
     std::size_t depth = 0;
     std::size_t tokens = 0;
     detail::digest_memory digest;
+    detail::place_memory place; // only where the digest of what is stored there is known
 
     //! The item of any message.
     const boost::json::value& whole_item() const;

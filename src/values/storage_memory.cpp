@@ -37,18 +37,26 @@ conversation_access::found conversation_access::find_stored(const conversation& 
     return {};
 }
 
-void conversation_access::remember(const conversation& chat, const stored_prefix& prefix, std::size_t first)
+namespace {
+
+enum class who : bool { nodes, messages_too };
+
+void remember(const conversation_node* tip, const stored_prefix& prefix, std::size_t first, who remembers)
 {
-    const auto* tip = chat.tip_.get();
     bool remembered = tip == nullptr;
+    std::size_t references = 0; // added together: the conversation holds all of these, and we hold a reference
     for (const auto* node = tip; node != nullptr && node->length > first; node = node->previous) {
+        if (remembers == who::messages_too && message_access::digest_of(node->value).get() &&
+            message_access::place_of(node->value).set(prefix, node->length - 1))
+            ++references;
         const stored_prefix* expected = nullptr;
         if (!node->home.compare_exchange_strong(expected, &prefix, std::memory_order_release,
                                                 std::memory_order_relaxed))
             continue;
-        stored_prefix::add_reference(&prefix);
+        ++references;
         remembered = remembered || node == tip;
     }
+    stored_prefix::add_reference(&prefix, references);
     if (remembered || prefix_at(*tip, prefix.place(), nullptr) != nullptr)
         return;
     auto* cell = new prefix_cell{&prefix, tip->elsewhere.load(std::memory_order_relaxed)};
@@ -56,6 +64,13 @@ void conversation_access::remember(const conversation& chat, const stored_prefix
     while (!tip->elsewhere.compare_exchange_weak(cell->next, cell, std::memory_order_release,
                                                  std::memory_order_relaxed)) {
     }
+}
+
+} // namespace
+
+void conversation_access::remember(const conversation& chat, const stored_prefix& prefix, std::size_t first)
+{
+    detail::remember(chat.tip_.get(), prefix, first, who::messages_too);
 }
 
 std::size_t conversation_access::unstored_bytes(const conversation& chat, std::uint64_t store) noexcept
@@ -89,7 +104,8 @@ void conversation_access::mark_stored(const conversation& chat, const stored_pre
     if (unstored_bytes(chat, mark.place().store) == 0)
         return; // the store remembers by itself
     try {
-        remember(chat, mark, find_stored(chat, mark.place()).length);
+        // Not the messages: they remember one place, and a mark would say nothing about it.
+        detail::remember(chat.tip_.get(), mark, find_stored(chat, mark.place()).length, who::nodes);
     } catch (const std::bad_alloc&) { // NOLINT(bugprone-empty-catch): its next save counts more than is new
     }
 }

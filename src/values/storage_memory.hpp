@@ -20,8 +20,7 @@ using digest = std::array<unsigned char, 32>;
 class digest_memory {
 public:
     digest_memory() = default;
-    //! A copy forgets: it is made to hold another message.
-    digest_memory(const digest_memory&) noexcept {}
+    digest_memory(const digest_memory&) = delete;
     digest_memory& operator=(const digest_memory&) = delete;
 
     std::optional<digest> get() const noexcept
@@ -76,9 +75,9 @@ public:
         return !is_void() && (owner == nullptr || owner == transaction);
     }
 
-    static void add_reference(const stored_prefix* prefix) noexcept
+    static void add_reference(const stored_prefix* prefix, std::size_t count = 1) noexcept
     {
-        prefix->references_.fetch_add(1, std::memory_order_relaxed);
+        prefix->references_.fetch_add(count, std::memory_order_relaxed);
     }
     //! In a loop: those that go on from each other may be many.
     static void release(const stored_prefix* prefix) noexcept
@@ -109,6 +108,49 @@ private:
     mutable std::atomic<std::size_t> references_ = 1;
 };
 
+//! Where a message is stored that others refer to as well: a message that is kept when the conversation around
+//! it is compacted takes its place along. The first place stays.
+class place_memory {
+public:
+    struct found {
+        const stored_prefix* prefix = nullptr; // lives as long as the message
+        std::size_t position = 0;              // in that
+    };
+
+    place_memory() = default;
+    place_memory(const place_memory&) = delete;
+    place_memory& operator=(const place_memory&) = delete;
+    ~place_memory()
+    {
+        if (const auto* known = get().prefix)
+            stored_prefix::release(known);
+    }
+
+    found get() const noexcept
+    {
+        const auto* const known = prefix_.load(std::memory_order_acquire);
+        return known == nullptr || known == being_set() ? found() : found{known, position_};
+    }
+    //! Returns whether it was the first; the caller adds a reference to the prefix then, while it has one.
+    bool set(const stored_prefix& prefix, std::size_t position) const noexcept
+    {
+        const stored_prefix* expected = nullptr;
+        if (prefix_.load(std::memory_order_relaxed) != nullptr ||
+            !prefix_.compare_exchange_strong(expected, being_set(), std::memory_order_relaxed))
+            return false;
+        position_ = position;
+        prefix_.store(&prefix, std::memory_order_release);
+        return true;
+    }
+
+private:
+    //! An address that no prefix has.
+    const stored_prefix* being_set() const noexcept { return reinterpret_cast<const stored_prefix*>(this); }
+
+    mutable std::atomic<const stored_prefix*> prefix_ = nullptr; // owns one reference
+    mutable std::size_t position_ = 0;
+};
+
 struct conversation_access {
     struct found {
         const stored_prefix* prefix = nullptr; // lives as long as the conversation
@@ -118,7 +160,8 @@ struct conversation_access {
     //! may know. Looks at the messages behind it only.
     static found find_stored(const conversation& chat, const storage_place& place,
                              const void* transaction = nullptr) noexcept;
-    //! Remembers, with the messages behind the oldest `first`, that the conversation is stored.
+    //! Remembers, with the messages behind the oldest `first`, that the conversation is stored. Those whose
+    //! digest is known remember it themselves, too.
     static void remember(const conversation& chat, const stored_prefix& prefix, std::size_t first);
     //! For the accounting of queues: the payload of the messages that the store does not hold yet, as far as
     //! the conversation remembers. O(log n), and O(1) for one that goes on from what is stored.
@@ -132,7 +175,9 @@ struct conversation_access {
 };
 
 struct message_access {
+    //! Of the text that stores keep for it.
     static const digest_memory& digest_of(const message& value) noexcept;
+    static const place_memory& place_of(const message& value) noexcept;
     //! The text of `boost::json::value_from(value)`, without making that value.
     static std::string to_json(const message& value);
     //! The message of `boost::json::value_to<message>(…)`, in most cases without making that value.

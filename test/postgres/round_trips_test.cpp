@@ -325,3 +325,59 @@ TEST_CASE("the messages behind a long conversation are read without going throug
         std::this_thread::yield();
     CHECK(counter("idx_tup_read") - read_before < 10 * turns);
 }
+
+TEST_CASE("a summary in front of kept messages takes two round trips, whatever came before")
+{
+    if (!test::postgres_for_tests())
+        return;
+    for (const int count : {100, 400}) {
+        counted_server server;
+        postgres_store store(server.proxy.conninfo(), server.options());
+        conversation chat;
+        for (int i = 0; i < count; ++i) {
+            chat.push(message::user("message " + std::to_string(i)));
+            store.save(checkpoint("agent", chat).with_id(std::to_string(i)));
+        }
+        const auto compacted = [&] {
+            conversation result;
+            result.push(message::user("What happened so far: little."));
+            for (auto i = chat.size() - 20; i < chat.size(); ++i)
+                result.push(chat[i]);
+            return result;
+        };
+        auto next = checkpoint("agent", compacted()).with_id("compacted").with_parent(std::to_string(count - 1));
+        CHECK(server.trips_of([&] { CHECK(store.save(next).bytes_written() < 700); }) <= 3);
+        CHECK(store.load("agent", "", "compacted") == next);
+
+        // Others have written: what is remembered is asked for together.
+        postgres_store other(server.proxy.conninfo(), server.options());
+        other.save(checkpoint("agent").with_scope("other"));
+        next = checkpoint("agent", compacted()).with_id("again").with_parent("compacted");
+        CHECK(server.trips_of([&] { CHECK(store.save(next).bytes_written() < 700); }) <= 4);
+        CHECK(store.load("agent", "", "again") == next);
+        CHECK(store.verify().ok());
+    }
+}
+
+TEST_CASE("the large parts of a message are looked up together, and read together")
+{
+    if (!test::postgres_for_tests())
+        return;
+    counted_server server;
+    postgres_store store(server.proxy.conninfo(), server.options());
+    store.save(checkpoint("agent").with_id("first"));
+    boost::json::array images;
+    for (int i = 0; i < 6; ++i)
+        images.push_back(boost::json::value(std::string(20'000, static_cast<char>('a' + i))));
+    conversation chat;
+    chat.push(message::user("look").with_extra("images", images));
+    const auto next = checkpoint("agent", chat).with_id("images");
+    CHECK(server.trips_of([&] { store.save(next); }) <= 4);
+    chat.push(message::user("look again").with_extra("images", images));
+    CHECK(server.trips_of([&] {
+        CHECK(store.save(checkpoint("agent", chat).with_id("more")).bytes_written() < 1'500);
+    }) <= 4);
+    postgres_store fresh(server.proxy.conninfo(), server.options());
+    fresh.load("agent", "", "first");
+    CHECK(server.trips_of([&] { CHECK(fresh.load("agent", "", "images") == next); }) <= 4);
+}

@@ -191,8 +191,54 @@ TEST_CASE("tables of an older format become those of the present one, with what 
         return shape;
     };
     CHECK(shape_of("format_1") == shape_of("as_new"));
-    CHECK(postgres_store::upgrade_ddl(3).empty());
+    CHECK(postgres_store::upgrade_ddl(4).empty());
     CHECK_THROWS_AS(postgres_store::upgrade_ddl(0), error);
+}
+
+TEST_CASE("tables of format 3 are upgraded, and large parts that their messages hold stay where they are")
+{
+    if (!test::postgres_for_tests())
+        return;
+    empty_schema schema("format_3");
+    std::ifstream file(WAYMARK_TEST_DATA "/postgres_format_3.sql");
+    schema.sql.run(std::string(std::istreambuf_iterator<char>(file), {}));
+    const auto never = schema.options().with_migration(migration::never);
+    const bool by_hand = GENERATE(false, true);
+    if (by_hand)
+        schema.sql.run(postgres_store::upgrade_ddl(3, never));
+    std::string large;
+    for (int i = 0; large.size() < 20'000; ++i)
+        large += "line " + std::to_string(i) + " of a \"long\" result\n";
+
+    postgres_store store(*test::postgres_for_tests(), by_hand ? never : schema.options());
+    CHECK(store.verify().ok());
+    CHECK(store.list(query("planner")).size() == 5);
+    const auto head = store.load_latest("planner").value();
+    const auto& chat = head.conversation();
+    REQUIRE(chat.size() == 7);
+    CHECK(chat[2].tool_calls().at(0).name() == "read_file");
+    CHECK(chat[4].item().at("content").at(1).at("source").at("data") == "aWNvbg==");
+    CHECK(chat[5].text() == large);
+    CHECK(store.load("planner", "side", "branch")->conversation().back().text() == "Another way.");
+
+    auto longer = chat;
+    longer.push(message::user("Go on."));
+    CHECK(store.save(checkpoint("planner", longer).with_parent("c4")).bytes_written() < 700);
+    conversation rebuilt;
+    rebuilt.push(message::user("What happened so far: much."));
+    for (std::size_t i = 4; i < chat.size(); ++i)
+        rebuilt.push(chat[i]);
+    const auto saved = checkpoint("planner", rebuilt).with_id("rebuilt");
+    store.save(saved);
+    CHECK(store.load("planner", "", "rebuilt") == saved);
+    CHECK(schema.sql.number("SELECT count(*) FROM format_3.messages WHERE parts IS NOT NULL") == 1);
+    CHECK(store.prune("planner", retention().keep_last(1), dry_run::no).count() > 0);
+    CHECK(store.load("planner", "", "rebuilt") == saved);
+    CHECK(store.verify().ok());
+    // Damage is named.
+    schema.sql.run("UPDATE format_3.messages SET parts = NULL");
+    CHECK(says(message_of([&] { store.load("planner", "", "rebuilt"); }, errc::corrupt), "stored message"));
+    CHECK_FALSE(store.verify().ok());
 }
 
 TEST_CASE("pending steps are found by their index, whatever the number of the others")

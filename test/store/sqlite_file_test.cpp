@@ -460,6 +460,69 @@ TEST_CASE("a file of format 1 is migrated when it is opened, and nothing in it c
     CHECK(again.load_latest("traveller")->conversation().size() == 15);
 }
 
+TEST_CASE("a file of format 4 is migrated, and large parts that its messages hold stay where they are")
+{
+    const test::temporary_folder folder;
+    const auto file = folder.path() / "old.db";
+    std::filesystem::copy_file(std::filesystem::path(WAYMARK_TEST_DATA) / "format_4.sqlite", file);
+    std::filesystem::permissions(file,
+                                 std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+    std::string large;
+    for (int i = 0; large.size() < 20'000; ++i)
+        large += "line " + std::to_string(i) + " of a \"long\" result\n";
+    sqlite_store store(file);
+    CHECK(test::other_connection(file).number("PRAGMA user_version") == 5);
+    CHECK(store.verify().ok());
+    REQUIRE(store.list(query("planner")).size() == 5);
+    const auto head = store.load_latest("planner").value();
+    CHECK(head.id() == "c4");
+    CHECK(head.state().at("count") == 5);
+    CHECK(head.state().at("files").at("a.txt") == boost::json::string(2'000, 'a'));
+    const auto& chat = head.conversation();
+    REQUIRE(chat.size() == 7);
+    CHECK(chat.max_tokens() == 8'000);
+    CHECK(chat.extra().at("model") == "large");
+    for (std::size_t i = 0; i < 6; ++i)
+        CHECK(chat[i].id() == "m" + std::to_string(i + 1));
+    CHECK(chat[0].text() == "You are a planner.");
+    CHECK(chat[1].text() == "What is in the picture? \"quoted\", \\ and \xc3\xa9\xf0\x9f\x98\x80\n");
+    REQUIRE(chat[2].tool_calls().size() == 2);
+    CHECK(chat[2].tool_calls()[0].name() == "read_file");
+    CHECK(chat[2].item().at("tool_calls").at(0).at("type") == "function");
+    CHECK(chat[3].tool_results().at(0).call_id() == "call-1");
+    CHECK(chat[4].item().at("content").at(1).at("source").at("data") == "aWNvbg==");
+    CHECK(chat[4].item().at("provider").at("usage").at("input_tokens") == 12);
+    CHECK(chat[5].text() == large);
+    CHECK(chat[6].text() == "Done.");
+    CHECK(store.load("planner", "side", "branch")->conversation().back().text() == "Another way.");
+    CHECK(store.load_steps(step_query("planner")).size() == 2);
+
+    // What is saved now is stored in the new way, beside it.
+    auto longer = chat;
+    longer.push(message::user("Go on."));
+    CHECK(store.save(checkpoint("planner", longer).with_parent("c4")).bytes_written() < 700);
+    const auto objects = test::other_connection(file).number("SELECT count(*) FROM objects");
+    for (const auto& agent : {"planner", "other"}) { // the old row holds it whole, so it is stored once more
+        conversation rebuilt;
+        rebuilt.push(message::user("What happened so far: much."));
+        for (std::size_t i = 4; i < chat.size(); ++i)
+            rebuilt.push(chat[i]);
+        const auto saved = checkpoint(agent, rebuilt).with_id("rebuilt");
+        store.save(saved);
+        CHECK(store.load(agent, "", "rebuilt") == saved);
+        rebuilt.push(message::user("And on."));
+        const auto next = checkpoint(agent, rebuilt).with_id("next");
+        CHECK(store.save(next).bytes_written() < 700);
+        CHECK(store.load(agent, "", "next") == next);
+    }
+    CHECK(test::other_connection(file).number("SELECT count(*) FROM objects") == objects + 2);
+    CHECK(store.verify().ok());
+    store.prune("planner", retention().keep_last(1), dry_run::no);
+    CHECK(store.load_latest("planner")->conversation()[2].text() == large);
+    CHECK(store.load("planner", "side", "branch").has_value());
+    CHECK(store.verify().ok());
+}
+
 TEST_CASE("a database that is named through links is the one that the system means")
 {
     const test::temporary_folder folder;

@@ -131,6 +131,11 @@ public:
     {
         inner_->message_sizes(agent, ranges, visit);
     }
+    void large_parts(std::int64_t agent, std::span<const tables::extent> ranges,
+                     const std::function<void(std::size_t range, message_parts&& row)>& visit) override
+    {
+        inner_->large_parts(agent, ranges, visit);
+    }
     std::optional<std::int64_t> message_stamp(std::int64_t agent, std::int64_t number) override
     {
         return inner_->message_stamp(agent, number);

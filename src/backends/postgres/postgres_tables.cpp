@@ -475,8 +475,7 @@ void postgres_tables::read_messages(std::int64_t agent, std::span<const extent> 
     }
     read_ranges(messages_in_range, agent, ranges,
                 [&](std::size_t range, std::int64_t from, const rows& found, int at) {
-                    message_row row{agent, found.number(at, 0), found.text(at, 1), found.text(at, 2),
-                                    found.number(at, 3)};
+                    auto row = read_message_row(agent, found, at);
                     const extent numbers{row.first, row.count()};
                     if (numbers.end() > from)
                         visit(range, std::move(row));
@@ -493,6 +492,19 @@ void postgres_tables::message_sizes(std::int64_t agent, std::span<const extent> 
                     if (row.numbers.end() > from)
                         visit(range, row);
                     return row.numbers.end();
+                });
+}
+
+void postgres_tables::large_parts(std::int64_t agent, std::span<const extent> ranges,
+                                  const std::function<void(std::size_t, message_parts&&)>& visit)
+{
+    read_ranges(parts_in_range, agent, ranges,
+                [&](std::size_t range, std::int64_t from, const rows& found, int at) {
+                    message_parts row{{found.number(at, 0), found.number(at, 1)}, found.text(at, 2)};
+                    const auto end = row.numbers.end();
+                    if (end > from)
+                        visit(range, std::move(row));
+                    return end;
                 });
 }
 
@@ -544,14 +556,15 @@ void postgres_tables::insert_messages(const message_row& row)
 {
     write(kind::messages,
           by_agent("INSERT INTO waymark.messages (agent_id, agent, first, count, bytes, digests, "
-                   "body, stamp) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+                   "body, stamp, parts) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
                    row.agent)
               .add(row.first)
               .add(row.count())
               .add(row.bytes())
               .add_bytes(row.digests)
               .add_bytes(row.body)
-              .add(row.stamp));
+              .add(row.stamp)
+              .add_bytes(row.parts.empty() ? std::nullopt : std::optional(row.parts)));
 }
 
 void postgres_tables::remove_messages(std::int64_t agent, std::int64_t first)

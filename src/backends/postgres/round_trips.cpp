@@ -340,8 +340,7 @@ void postgres_tables::answer(std::span<const question* const> questions, std::ve
                 const auto& page = i == 0 ? found : results.at(first++);
                 is_whole = is_whole && page.size() < page_of(next->ranges[i]);
                 for (int row = 0; row < page.size(); ++row) {
-                    message_row message{agent, page.number(row, 0), page.text(row, 1), page.text(row, 2),
-                                        page.number(row, 3)};
+                    auto message = read_message_row(agent, page, row);
                     if (message.numbers().end() > next->ranges[i].first)
                         ahead.found.emplace_back(i, std::move(message));
                 }

@@ -132,14 +132,27 @@ inline std::optional<std::int64_t> read_stamp(const rows& found, std::int64_t nu
 
 // The row that holds the first number may begin before it. Not max(): while the server knows nothing about
 // the table yet, it would go through all rows before that.
-#define ROWS_IN_RANGE                                                                                        \
-    "FROM waymark.messages " OF_AGENT "AND first < $4 AND first >= "                                         \
+#define ROWS_IN_RANGE(of_these)                                                                              \
+    "FROM waymark.messages " OF_AGENT of_these "AND first < $4 AND first >= "                                \
     "coalesce((SELECT first FROM waymark.messages " OF_AGENT                                                 \
     "AND first <= $3 ORDER BY first DESC LIMIT 1), $3) "                                                     \
     "ORDER BY first LIMIT $5"
 
-inline constexpr const char* messages_in_range = "SELECT first, digests, body, stamp " ROWS_IN_RANGE;
-inline constexpr const char* sizes_in_range = "SELECT first, count, bytes " ROWS_IN_RANGE;
+inline constexpr const char* messages_in_range = "SELECT first, digests, body, stamp, parts " ROWS_IN_RANGE("");
+inline constexpr const char* sizes_in_range = "SELECT first, count, bytes " ROWS_IN_RANGE("");
+inline constexpr const char* parts_in_range =
+    "SELECT first, count, parts " ROWS_IN_RANGE("AND parts IS NOT NULL ");
+
+//! Of messages_in_range.
+inline tables::message_row read_message_row(std::int64_t agent, const rows& found, int at)
+{
+    return {agent,
+            found.number(at, 0),
+            found.text(at, 1),
+            found.text(at, 2),
+            found.number(at, 3),
+            found.text(at, 4)};
+}
 
 //! How many rows of messages are read at a time. A conversation is held in memory anyway; all messages of an
 //! agent are not.

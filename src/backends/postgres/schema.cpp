@@ -76,6 +76,7 @@ constexpr std::array tables = {
                       "    digests bytea NOT NULL,\n"
                       "    body bytea NOT NULL,\n"
                       "    stamp int8 NOT NULL,\n"
+                      "    parts bytea,\n"
                       "    PRIMARY KEY (agent_id, agent, first)"},
     table{"objects", "    agent_id text COLLATE \"C\" NOT NULL,\n"
                      "    agent int8 NOT NULL,\n"
@@ -105,6 +106,7 @@ constexpr std::array indices = {
     "INDEX object_hashes ON waymark.objects (agent_id, agent, hash, number)",
     "INDEX agents_with_garbage ON waymark.agents (agent_id) WHERE has_garbage",
     "INDEX pending_steps ON waymark.steps (agent_id, agent, scope) WHERE result IS NULL",
+    "INDEX message_parts ON waymark.messages (agent_id, agent, first) WHERE parts IS NOT NULL",
 };
 
 // Each entry takes the format of its index, plus one, to the next one. Entries are never changed once
@@ -116,6 +118,8 @@ constexpr std::array<const char*, format_version - 1> upgrades = {
     "CREATE INDEX pending_steps ON waymark.steps (agent_id, agent, scope) WHERE result IS NULL;\n",
     "ALTER TABLE waymark.steps ADD COLUMN failure bytea;\n"
     "ALTER TABLE waymark.erased_agents ADD COLUMN copied_at int8;\n",
+    "ALTER TABLE waymark.messages ADD COLUMN parts bytea;\n"
+    "CREATE INDEX message_parts ON waymark.messages (agent_id, agent, first) WHERE parts IS NOT NULL;\n",
 };
 
 //! The present format, all but the schema.

@@ -7,7 +7,7 @@
 
 namespace waymark::postgres {
 
-inline constexpr std::int64_t format_version = 3;
+inline constexpr std::int64_t format_version = 4;
 
 //! The statements that make the tables.
 std::string ddl(const postgres_options& options);

@@ -98,6 +98,11 @@ constexpr std::array<const char*, format_version> migrations = {
     ALTER TABLE steps ADD COLUMN failure TEXT;
     ALTER TABLE agents ADD COLUMN copied_at INTEGER;
     )",
+    // A sweep asks which objects rows of messages refer to, without reading these.
+    R"(
+    ALTER TABLE messages ADD COLUMN parts BLOB;
+    CREATE INDEX message_parts ON messages (agent, first, count, parts) WHERE parts IS NOT NULL;
+    )",
 };
 
 void configure(connection& db, int option, int value)
@@ -173,8 +178,8 @@ void migrate(connection& db, const std::string& path)
         require_ours(db, path, found);
     for (auto version = found.format; version < format_version; ++version)
         db.run(migrations[static_cast<std::size_t>(version)]);
-    static_assert(application_id == 1463900493 && format_version == 4, "the statement below says so, too");
-    db.run("PRAGMA application_id = 1463900493; PRAGMA user_version = 4");
+    static_assert(application_id == 1463900493 && format_version == 5, "the statement below says so, too");
+    db.run("PRAGMA application_id = 1463900493; PRAGMA user_version = 5");
     work.commit();
 }
 

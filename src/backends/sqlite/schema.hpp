@@ -12,7 +12,7 @@ namespace waymark::sqlite {
 
 //! "WAYM" in the file's header.
 inline constexpr std::int64_t application_id = 0x5741594d;
-inline constexpr std::int64_t format_version = 4;
+inline constexpr std::int64_t format_version = 5;
 //! Of new files; a file keeps the size that it was made with. Larger pages would hold somewhat more, but
 //! every commit writes some eight of them, and syncs them.
 inline constexpr std::size_t new_page_bytes = 4096;

@@ -472,10 +472,11 @@ void sqlite_tables::read_messages(std::int64_t agent, std::span<const extent> ra
                                   const std::function<void(std::size_t, message_row&&)>& visit)
 {
     for (std::size_t i = 0; i < ranges.size(); ++i) {
-        auto found = db_.use("SELECT first, digests, body, stamp " ROWS_IN_RANGE);
+        auto found = db_.use("SELECT first, digests, body, stamp, parts " ROWS_IN_RANGE);
         found.bind(agent).bind(ranges[i].first).bind(ranges[i].end());
         while (found.step()) {
-            message_row row{agent, found.number(0), found.text(1), found.text(2), found.number(3)};
+            message_row row{agent,         found.number(0), found.text(1),
+                            found.text(2), found.number(3), found.text(4)};
             if (row.numbers().end() > ranges[i].first)
                 visit(i, std::move(row));
         }
@@ -496,6 +497,23 @@ void sqlite_tables::message_sizes(std::int64_t agent, std::span<const extent> ra
     }
 }
 
+void sqlite_tables::large_parts(std::int64_t agent, std::span<const extent> ranges,
+                                const std::function<void(std::size_t, message_parts&&)>& visit)
+{
+    for (std::size_t i = 0; i < ranges.size(); ++i) {
+        auto found = db_.use("SELECT first, count, parts FROM messages INDEXED BY message_parts "
+                             "WHERE parts IS NOT NULL AND agent = ?1 AND first < ?3 AND first >= coalesce("
+                             "(SELECT max(first) FROM messages WHERE agent = ?1 AND first <= ?2), ?2) "
+                             "ORDER BY first");
+        found.bind(agent).bind(ranges[i].first).bind(ranges[i].end());
+        while (found.step()) {
+            message_parts row{{found.number(0), found.number(1)}, found.text(2)};
+            if (row.numbers.end() > ranges[i].first)
+                visit(i, std::move(row));
+        }
+    }
+}
+
 std::optional<std::int64_t> sqlite_tables::message_stamp(std::int64_t agent, std::int64_t number)
 {
     auto found = db_.use("SELECT first, count, stamp FROM messages WHERE agent = ? AND first <= ? "
@@ -507,16 +525,20 @@ std::optional<std::int64_t> sqlite_tables::message_stamp(std::int64_t agent, std
 
 void sqlite_tables::insert_messages(const message_row& row)
 {
-    db_.use("INSERT INTO messages (agent, first, count, bytes, digests, body, stamp) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?)")
-        .bind(row.agent)
+    auto added = db_.use("INSERT INTO messages (agent, first, count, bytes, digests, body, stamp, parts) "
+                         "VALUES (?, ?, ?, ?, ?, ?, ?, ?)");
+    added.bind(row.agent)
         .bind(row.first)
         .bind(row.count())
         .bind(row.bytes())
         .bind_blob(row.digests)
         .bind(row.body)
-        .bind(row.stamp)
-        .run();
+        .bind(row.stamp);
+    if (row.parts.empty())
+        added.bind_null();
+    else
+        added.bind_blob(row.parts);
+    added.run();
 }
 
 void sqlite_tables::remove_messages(std::int64_t agent, std::int64_t first)

@@ -61,6 +61,8 @@ public:
                   const std::function<void(std::size_t range, tables::message_row&& row)>& visit) override;
     void message_sizes(std::int64_t agent, std::span<const tables::extent> ranges,
                        const std::function<void(std::size_t range, message_size row)>& visit) override;
+    void large_parts(std::int64_t agent, std::span<const tables::extent> ranges,
+                     const std::function<void(std::size_t range, message_parts&& row)>& visit) override;
     std::optional<std::int64_t> message_stamp(std::int64_t agent, std::int64_t number) override;
     void insert_messages(const tables::message_row& row) override;
     void remove_messages(std::int64_t agent, std::int64_t first) override;

@@ -60,6 +60,16 @@ public:
                     visit(range, {row.numbers(), row.bytes()});
     }
 
+    void large_parts(std::int64_t, std::span<const tables::extent> ranges,
+                     const std::function<void(std::size_t, message_parts&&)>& visit) override
+    {
+        for (std::size_t range = 0; range < ranges.size(); ++range)
+            for (const auto& row : messages)
+                if (!row.parts.empty() && row.first < ranges[range].end() &&
+                    row.numbers().end() > ranges[range].first)
+                    visit(range, {row.numbers(), row.parts});
+    }
+
     void read_objects(std::int64_t, std::span<const std::int64_t> numbers,
                       const tables::visitor<tables::object_row>& visit) override
     {
