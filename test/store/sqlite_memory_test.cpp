@@ -4,6 +4,7 @@
 #include "forwarding_tables.hpp"
 #include "sqlite_probe.hpp"
 #include "temporary_folder.hpp"
+#include "with_member.hpp"
 
 #include <waymark/sqlite_store.hpp>
 
@@ -292,8 +293,7 @@ TEST_CASE("a message that is changed forgets where it was")
     watched_file f;
     const auto chat = grown(f, 10);
     auto kept = compacted(chat, 3);
-    auto changed = chat[8];
-    changed.with_extra("note", "changed");
+    const auto changed = test::with_member(chat[8], "note", "changed");
     kept.push(changed);
     kept.push(message(chat[9]).with_id("another"));
     kept.push(chat[9]); // twice in one conversation
