@@ -39,7 +39,8 @@ const json::object* first_of(api which, const json::object& response, std::strin
 
 bool says_nothing(const json::value* content)
 {
-    return content == nullptr || content->is_null() || (content->is_string() && content->get_string().empty()) ||
+    return content == nullptr || content->is_null() ||
+           (content->is_string() && content->get_string().empty()) ||
            (content->is_array() && content->get_array().empty());
 }
 
@@ -57,7 +58,8 @@ bool is_empty_gemini_content(const json::object& content)
     const auto* const parts = array_at(content, "parts");
     return parts == nullptr || std::all_of(parts->begin(), parts->end(), [](const json::value& next) {
                const auto* const part = next.if_object();
-               return part != nullptr && has_only(*part, {"text", "thought"}) && text_at(*part, "text").empty();
+               return part != nullptr && has_only(*part, {"text", "thought"}) &&
+                      text_at(*part, "text").empty();
            });
 }
 
@@ -99,7 +101,8 @@ answer append_responses(conversation& chat, const json::object& response)
     const auto* const details = object_at(response, "incomplete_details");
     const auto reason = details == nullptr ? std::string_view() : text_at(*details, "reason");
     push_all(chat, items);
-    return {items.size(), std::string(reason.empty() ? status : reason), !status.empty() && status != "completed"};
+    return {items.size(), std::string(reason.empty() ? status : reason),
+            !status.empty() && status != "completed"};
 }
 
 answer append_anthropic(conversation& chat, const json::object& response)
@@ -112,7 +115,8 @@ answer append_anthropic(conversation& chat, const json::object& response)
     if (content == nullptr)
         throw_no_answer(api::anthropic, "it has no list 'content'");
     const std::string reason(text_at(response, "stop_reason"));
-    const bool is_cut_off = reason.empty() || is_one_of(reason, {"max_tokens", "model_context_window_exceeded"});
+    const bool is_cut_off =
+        reason.empty() || is_one_of(reason, {"max_tokens", "model_context_window_exceeded"});
     if (content->empty())
         return {0, reason, is_cut_off};
     json::object item; // in the order that they came in

@@ -26,9 +26,9 @@ bool is_block(const json::object& block)
     if (is_one_of(type, {"image", "document"}))
         return object_at(block, "source") != nullptr;
     return !type.empty() &&
-           !is_one_of(type, {"image_url", "video_url", "input_audio", "file", "refusal", "input_text", "input_image",
-                             "input_file", "output_text", "summary_text", "reasoning_text", "computer_screenshot",
-                             "audio", "resource", "resource_link"});
+           !is_one_of(type, {"image_url", "video_url", "input_audio", "file", "refusal", "input_text",
+                             "input_image", "input_file", "output_text", "summary_text", "reasoning_text",
+                             "computer_screenshot", "audio", "resource", "resource_link"});
 }
 
 bool is_native(const json::object& item)
@@ -68,8 +68,8 @@ public:
 private:
     struct entry {
         std::string role;
-        json::object item;    // of one that is sent as it is
-        json::array content;  // of others
+        json::object item;   // of one that is sent as it is
+        json::array content; // of others
         bool is_verbatim;
     };
 
@@ -175,10 +175,9 @@ private:
 
     void add_media(json::array& blocks, std::size_t message, const part& media)
     {
-        const auto type = media.media_type();
+        const auto type = media_type(media);
         const bool is_image =
-            is_one_of(type, {"image/png", "image/jpeg", "image/gif", "image/webp"}) ||
-            (media.media_base64().empty() && (type.empty() || type == "image/*"));
+            is_common_image(type) || (media.media_base64().empty() && (type.empty() || type == "image/*"));
         const bool is_document = type == "application/pdf";
         if (!is_image && !is_document)
             left_out_.add_media(message, media);
@@ -212,6 +211,17 @@ private:
         return made;
     }
 
+    //! What an answer is to begin with must not end with a blank.
+    void trim_beginning_of_answer()
+    {
+        if (entries_.empty() || entries_.back().is_verbatim || entries_.back().role != "assistant")
+            return;
+        auto& last = entries_.back().content.back().get_object();
+        if (text_at(last, "type") == "text")
+            last["text"] =
+                text_at(last, "text").substr(0, text_at(last, "text").find_last_not_of(" \t\r\n") + 1);
+    }
+
     json::object make_body()
     {
         json::object body;
@@ -219,6 +229,7 @@ private:
             body.emplace("system", system_[0].at("text"));
         else if (!system_.empty())
             body.emplace("system", std::move(system_));
+        trim_beginning_of_answer();
         json::array messages;
         if (!entries_.empty() && entries_.front().role != "user")
             messages.push_back(json::object{{"role", "user"}, {"content", earlier_messages}});

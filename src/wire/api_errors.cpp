@@ -1,7 +1,6 @@
 #include "api_errors.hpp"
 
 #include "json_members.hpp"
-
 #include "values/text.hpp"
 
 #include <waymark/error.hpp>
@@ -36,7 +35,8 @@ std::string kind_of_error(const json::object& error)
 
 bool has_any_of(std::string_view text, std::initializer_list<std::string_view> words)
 {
-    return std::any_of(words.begin(), words.end(), [&](std::string_view word) { return text.find(word) != text.npos; });
+    return std::any_of(words.begin(), words.end(),
+                       [&](std::string_view word) { return text.find(word) != text.npos; });
 }
 
 std::string_view remedy(std::string_view kind)
@@ -44,8 +44,8 @@ std::string_view remedy(std::string_view kind)
     if (has_any_of(kind, {"overloaded", "rate_limit", "server_error", "api_error", "timeout", "UNAVAILABLE",
                           "RESOURCE_EXHAUSTED", "INTERNAL", "DEADLINE_EXCEEDED", "429", "500", "503", "529"}))
         return "send the request again later";
-    if (has_any_of(kind, {"authentication", "permission", "api_key", "UNAUTHENTICATED", "PERMISSION_DENIED", "401",
-                          "403", "billing", "quota"}))
+    if (has_any_of(kind, {"authentication", "permission", "api_key", "UNAUTHENTICATED", "PERMISSION_DENIED",
+                          "401", "403", "billing", "quota"}))
         return "check the key and what it may do";
     return "correct the request";
 }
@@ -93,15 +93,15 @@ void check_no_error(api which, const json::object& sent)
 
 void throw_no_answer(api which, std::string_view complaint)
 {
-    throw error(errc::invalid_argument, "this is no answer of " + std::string(title(which)) + ": " +
-                                            std::string(complaint) +
-                                            "; give the whole body of the response, parsed, of the API that sent it");
+    throw error(errc::invalid_argument,
+                "this is no answer of " + std::string(title(which)) + ": " + std::string(complaint) +
+                    "; give the whole body of the response, parsed, of the API that sent it");
 }
 
 void throw_no_event(api which, std::string_view complaint)
 {
-    throw error(errc::invalid_argument, "this is no event of a stream of " + std::string(title(which)) + ": " +
-                                            std::string(complaint));
+    throw error(errc::invalid_argument, "this is no event of a stream of " + std::string(title(which)) +
+                                            ": " + std::string(complaint));
 }
 
 } // namespace waymark::wire

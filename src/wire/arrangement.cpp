@@ -2,7 +2,6 @@
 
 #include "call_ids.hpp"
 #include "json_members.hpp"
-
 #include "values/item_parts.hpp"
 #include "values/tool_pairing.hpp"
 
@@ -22,8 +21,8 @@ std::span<const Entry> of_message(const std::vector<Entry>& all, std::size_t mes
 {
     const auto first = std::partition_point(all.begin(), all.end(),
                                             [&](const Entry& next) { return next.message < message; });
-    const auto last = std::partition_point(first, all.end(),
-                                           [&](const Entry& next) { return next.message == message; });
+    const auto last =
+        std::partition_point(first, all.end(), [&](const Entry& next) { return next.message == message; });
     return {first, last};
 }
 
@@ -158,7 +157,7 @@ private:
         auto result = results.begin();
         const auto who = speaker_of(*messages_[index]);
         for (std::size_t p = 0; p < parts.size(); ++p) {
-            piece next{index, parts[p], {}, {}};
+            piece next{index, parts[p], {}, {}, {}};
             if (call != calls.end() && call->part == p) {
                 const auto number = static_cast<std::size_t>(&*call++ - pairs_.calls.data());
                 next.call_id = ids_[number];
@@ -182,11 +181,15 @@ private:
             return;
         }
         next.call_id = ids_[*result.call];
-        next.tool = pairs_.calls[*result.call].name;
+        const auto& call = pairs_.calls[*result.call];
+        next.tool = call.name;
+        if (is_native_[call.message])
+            next.native_call = messages_[call.message]->parts()[call.part];
         if (api_.results == result_place::anywhere)
             add_piece(speaker::tools, std::move(next));
         else
-            turns_[turn_of_call_[*result.call]].results.push_back({*result.call, std::nullopt, std::move(next)});
+            turns_[turn_of_call_[*result.call]].results.push_back(
+                {*result.call, std::nullopt, std::move(next)});
     }
 
     void add_piece(speaker who, piece next)
@@ -219,9 +222,8 @@ private:
         for (auto& [content, results, calls] : turns_) {
             taken.push_back(std::move(content));
             if (api_.results == result_place::in_one_message)
-                std::stable_sort(results.begin(), results.end(), [](const auto& left, const auto& right) {
-                    return left.call < right.call;
-                });
+                std::stable_sort(results.begin(), results.end(),
+                                 [](const auto& left, const auto& right) { return left.call < right.call; });
             bool is_new = true;
             for (auto& [call, verbatim, converted] : results) {
                 if (is_new || verbatim)

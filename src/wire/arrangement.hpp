@@ -1,5 +1,5 @@
-//! A conversation put into the order of a request: what is sent as it is, what has to be converted, and each result
-//! where the API looks for it.
+//! A conversation put into the order of a request: what is sent as it is, what has to be converted, and each
+//! result where the API looks for it.
 #pragma once
 
 #include <waymark/conversation.hpp>
@@ -34,8 +34,9 @@ struct api_rules {
 struct piece {
     std::size_t message; // its index in the conversation
     part content;
-    std::string call_id; // of a call or a result: the one that the request uses
-    std::string tool;    // of a result: the name of the tool, as far as it is known
+    std::string call_id;             // of a call or a result: the one that the request uses
+    std::string tool;                // of a result: the name of the tool, as far as it is known
+    std::optional<part> native_call; // of a result: its call, if that is sent as it is
 };
 
 enum class speaker { instructions, user, model, tools };
@@ -47,9 +48,9 @@ struct turn {
     std::vector<piece> pieces;           // otherwise
 };
 
-//! What one side says without a break is one turn of the model, or of its tools; of the user and of the system each
-//! message is one. Results come directly behind the turn with their calls, where the API wants it so, in the order of
-//! the calls.
+//! What one side says without a break is one turn of the model, or of its tools; of the user and of the
+//! system each message is one. Results come directly behind the turn with their calls, where the API wants it
+//! so, in the order of the calls.
 std::vector<turn> arrange(const conversation& chat, const api_rules& api);
 
 } // namespace waymark::wire

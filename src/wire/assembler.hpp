@@ -28,6 +28,7 @@ std::unique_ptr<assembler> assemble_gemini();
 void append_text(boost::json::object& to, std::string_view member, std::string_view text);
 
 //! A number by which an event says what it belongs to; `fallback` if there is none.
-std::int64_t index_at(const boost::json::object& event, std::string_view member, std::int64_t fallback) noexcept;
+std::int64_t index_at(const boost::json::object& event, std::string_view member,
+                      std::int64_t fallback) noexcept;
 
 } // namespace waymark::wire

@@ -15,8 +15,8 @@ std::string id_of_place(std::size_t message, std::size_t part)
 
 } // namespace
 
-std::vector<std::string> choose_call_ids(const detail::tool_pairing& pairing, const std::vector<bool>& is_native,
-                                         const api_rules& api)
+std::vector<std::string> choose_call_ids(const detail::tool_pairing& pairing,
+                                         const std::vector<bool>& is_native, const api_rules& api)
 {
     std::vector<std::string> chosen(pairing.calls.size());
     std::unordered_set<std::string> used;
@@ -39,7 +39,8 @@ std::vector<std::string> choose_call_ids(const detail::tool_pairing& pairing, co
     return chosen;
 }
 
-std::string id_without_call(std::string_view given, std::size_t message, std::size_t part, const api_rules& api)
+std::string id_without_call(std::string_view given, std::size_t message, std::size_t part,
+                            const api_rules& api)
 {
     return api.takes_id(given) ? std::string(given) : id_of_place(message, part);
 }
@@ -47,7 +48,8 @@ std::string id_without_call(std::string_view given, std::size_t message, std::si
 bool is_plain_id(std::string_view id) noexcept
 {
     return !id.empty() && std::all_of(id.begin(), id.end(), [](char c) {
-        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+               c == '-';
     });
 }
 

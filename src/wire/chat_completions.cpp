@@ -20,13 +20,15 @@ constexpr std::size_t longest_id = 40;
 bool is_block(const json::object& block)
 {
     const auto type = text_at(block, "type");
-    if (type == "text")
-        return string_at(block, "text") != nullptr;
-    if (type == "file")
-        return object_at(block, "file") != nullptr;
+    if (type == "text") // that of Anthropic may have citations
+        return string_at(block, "text") != nullptr &&
+               has_only(block, {"type", "text", "prompt_cache_breakpoint"});
+    if (const auto* const file = object_at(block, "file"); type == "file")
+        return file != nullptr && (file->contains("file_data") || file->contains("file_id"));
     if (type == "thinking") // some servers'; that of Anthropic is a string
         return array_at(block, "thinking") != nullptr;
-    return type == "refusal" || (is_one_of(type, {"image_url", "video_url"}) && object_at(block, type) != nullptr) ||
+    return type == "refusal" ||
+           (is_one_of(type, {"image_url", "video_url"}) && object_at(block, type) != nullptr) ||
            (type == "input_audio" && object_at(block, "input_audio") != nullptr);
 }
 
@@ -40,8 +42,8 @@ bool is_listed_call(const json::object& call)
     if (const auto* const custom = object_at(call, "custom"))
         return string_at(call, "id") != nullptr && string_at(*custom, "name") != nullptr;
     const auto* const function = object_at(call, "function");
-    return string_at(call, "id") != nullptr && function != nullptr && string_at(*function, "name") != nullptr &&
-           string_at(*function, "arguments") != nullptr;
+    return string_at(call, "id") != nullptr && function != nullptr &&
+           string_at(*function, "name") != nullptr && string_at(*function, "arguments") != nullptr;
 }
 
 bool is_native(const json::object& item)
@@ -53,14 +55,15 @@ bool is_native(const json::object& item)
     if (role == "tool") {
         const auto is_text = [](const json::object& block) { return text_at(block, "type") == "text"; };
         return content != nullptr && !content->is_null() && !item.contains("is_error") &&
-               (content->is_string() || all_objects(*content, is_text)) && !text_at(item, "tool_call_id").empty();
+               (content->is_string() || all_objects(*content, is_text)) &&
+               !text_at(item, "tool_call_id").empty();
     }
     if (role == "assistant") {
         const auto* const calls = find_at(item, "tool_calls");
         return calls == nullptr || calls->is_null() || all_objects(*calls, is_listed_call);
     }
     return is_one_of(role, {"system", "developer", "user", "function"}) && content != nullptr &&
-           !content->is_null();
+           (!content->is_null() || role == "function");
 }
 
 bool takes_id(std::string_view id)
@@ -135,17 +138,19 @@ private:
 
     void add_media(json::array& blocks, std::size_t message, const part& media)
     {
-        const auto type = media.media_type();
+        const auto type = media_type(media);
         const bool is_here = !media.media_base64().empty();
-        if ((type.starts_with("image/") || (type.empty() && !is_here)) && (is_here || is_on_the_web(media)))
+        const bool is_image = is_here ? is_common_image(type)
+                                      : is_on_the_web(media) && (type.empty() || type.starts_with("image/"));
+        if (is_image)
             blocks.push_back(json::object{
                 {"type", "image_url"},
                 {"image_url", {{"url", is_here ? data_url(media) : std::string(media.media_url())}}}});
         else if (is_here && is_one_of(type, {"audio/wav", "audio/x-wav", "audio/mpeg", "audio/mp3"}))
-            blocks.push_back(json::object{{"type", "input_audio"},
-                                          {"input_audio",
-                                           {{"data", media.media_base64()},
-                                            {"format", type.ends_with("wav") ? "wav" : "mp3"}}}});
+            blocks.push_back(json::object{
+                {"type", "input_audio"},
+                {"input_audio",
+                 {{"data", media.media_base64()}, {"format", type.ends_with("wav") ? "wav" : "mp3"}}}});
         else if (is_here && type == "application/pdf")
             blocks.push_back(json::object{
                 {"type", "file"}, {"file", {{"filename", "document.pdf"}, {"file_data", data_url(media)}}}});
@@ -159,11 +164,11 @@ private:
         for (const auto& next : pieces)
             switch (kind_of(next.content)) {
             case piece_kind::call:
-                calls.push_back(json::object{{"id", next.call_id},
-                                             {"type", "function"},
-                                             {"function",
-                                              {{"name", next.content.call().name()},
-                                               {"arguments", arguments_text(next.content)}}}});
+                calls.push_back(json::object{
+                    {"id", next.call_id},
+                    {"type", "function"},
+                    {"function",
+                     {{"name", next.content.call().name()}, {"arguments", arguments_text(next.content)}}}});
                 break;
             case piece_kind::media:
                 left_out_.add_media(next.message, next.content);

@@ -48,7 +48,7 @@ void merge(json::object& into, const json::object& delta, int depth)
 }
 
 struct choice {
-    json::object others;  // finish_reason, logprobs
+    json::object others; // finish_reason, logprobs
     json::object message;
     std::vector<std::int64_t> call_indexes; // of the entries of `tool_calls`
 };
@@ -136,7 +136,8 @@ private:
         }
     }
 
-    //! The call that a piece belongs to; a new one, if need be. Some servers give no index, or all calls the same.
+    //! The call that a piece belongs to; a new one, if need be. Some servers give no index, or all calls the
+    //! same.
     static std::size_t find_call(choice& to, json::array& calls, const json::object& delta)
     {
         const auto id = text_at(delta, "id");

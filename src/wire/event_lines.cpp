@@ -67,11 +67,12 @@ std::optional<std::string_view> event_lines::next_line()
 void event_lines::take_line(std::string_view line)
 {
     if (line.front() == '[' || line.front() == '{')
-        throw error(errc::invalid_argument,
-                    line.front() == '['
-                        ? "this is a JSON array, not a stream of server-sent events; ask Gemini for one with alt=sse"
-                        : "this is JSON, not a stream of server-sent events; an error, or an answer that is not "
-                          "streamed, is for append()");
+        throw error(
+            errc::invalid_argument,
+            line.front() == '['
+                ? "this is a JSON array, not a stream of server-sent events; ask Gemini for one with alt=sse"
+                : "this is JSON, not a stream of server-sent events; an error, or an answer that is not "
+                  "streamed, is for append()");
     const auto colon = line.find(':');
     if (line.substr(0, colon) != "data") // a comment, or a member that the APIs repeat in their data
         return;

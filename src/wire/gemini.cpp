@@ -6,6 +6,7 @@
 
 #include <boost/json/array.hpp>
 
+#include <algorithm>
 #include <utility>
 
 namespace waymark::wire {
@@ -56,15 +57,28 @@ private:
         if (next.who != speaker::tools)
             flush_media();
         if (next.verbatim) {
-            const auto& item = chat_[*next.verbatim].item();
-            if (!item.at("parts").get_array().empty())
-                entries_.push_back({text_at(item, "role") == "model" ? speaker::model : speaker::user, item, {}, true});
+            add_verbatim(chat_[*next.verbatim].item());
         } else if (next.who == speaker::instructions) {
             add_instructions(next.pieces);
         } else {
             for (const auto& from : next.pieces)
                 add_piece(next.who, from);
         }
+    }
+
+    //! Without the empty texts that the API refuses.
+    void add_verbatim(json::object item)
+    {
+        auto& parts = item.at("parts").get_array();
+        const auto kept = std::stable_partition(parts.begin(), parts.end(), [](const json::value& next) {
+            const auto& object = next.get_object();
+            return string_at(object, "text") == nullptr || !text_at(object, "text").empty() ||
+                   !has_only(object, {"text", "thought"});
+        });
+        parts.erase(kept, parts.end());
+        const auto who = text_at(item, "role") == "model" ? speaker::model : speaker::user;
+        if (!parts.empty())
+            entries_.push_back({who, std::move(item), {}, true});
     }
 
     void add_instructions(const std::vector<piece>& pieces)
@@ -100,8 +114,8 @@ private:
         }
     }
 
-    //! Of the newest content, if it is of the same speaker and made here. Responses have one to themselves: there
-    //! must be as many as calls, and nothing else.
+    //! Of the newest content, if it is of the same speaker and made here. Responses have one to themselves:
+    //! there must be as many as calls, and nothing else.
     json::array& parts_of(speaker who)
     {
         if (entries_.empty() || entries_.back().is_verbatim || entries_.back().who != who)
@@ -127,8 +141,9 @@ private:
     void add_result(const piece& from)
     {
         auto content = read_result(from, left_out_);
-        json::object response{{"name", from.tool.empty() ? "unknown" : from.tool},
-                              {"response", {{content.is_error ? "error" : "result", std::move(content.text)}}}};
+        json::object response{
+            {"name", from.tool.empty() ? "unknown" : from.tool},
+            {"response", {{content.is_error ? "error" : "result", std::move(content.text)}}}};
         if (!from.call_id.empty())
             response.emplace("id", from.call_id);
         parts_of(speaker::tools).push_back(json::object{{"functionResponse", std::move(response)}});
@@ -137,8 +152,8 @@ private:
             if (auto made = make_media(from.message, next); !made.empty())
                 media.push_back(std::move(made));
         if (!media.empty())
-            media_.push_back(
-                json::object{{"text", "(From the result of " + (from.tool.empty() ? "a tool" : from.tool) + ":)"}});
+            media_.push_back(json::object{
+                {"text", "(From the result of " + (from.tool.empty() ? "a tool" : from.tool) + ":)"}});
         media_.insert(media_.end(), media.begin(), media.end());
     }
 
@@ -155,12 +170,17 @@ private:
     //! Empty if it cannot be carried over.
     json::object make_media(std::size_t message, const part& media)
     {
-        if (!media.media_base64().empty() && has_exact_type(media))
-            return {{"inlineData", {{"mimeType", media.media_type()}, {"data", media.media_base64()}}}};
+        const auto type = media_type(media);
+        const bool is_known =
+            has_exact_type(media) &&
+            (!type.starts_with("image/") ||
+             is_one_of(type, {"image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"}));
+        if (is_known && !media.media_base64().empty())
+            return {{"inlineData", {{"mimeType", type}, {"data", media.media_base64()}}}};
         if (media.media_base64().empty() && is_on_the_web(media)) {
             json::object file{{"fileUri", media.media_url()}};
-            if (has_exact_type(media))
-                file.emplace("mimeType", media.media_type());
+            if (is_known)
+                file.emplace("mimeType", type);
             return {{"fileData", std::move(file)}};
         }
         left_out_.add_media(message, media);
@@ -180,8 +200,8 @@ private:
             if (is_verbatim)
                 contents.push_back(std::move(item));
             else
-                contents.push_back(
-                    json::object{{"role", who == speaker::model ? "model" : "user"}, {"parts", std::move(parts)}});
+                contents.push_back(json::object{{"role", who == speaker::model ? "model" : "user"},
+                                                {"parts", std::move(parts)}});
         body.emplace("contents", std::move(contents));
         return body;
     }

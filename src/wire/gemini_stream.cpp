@@ -60,9 +60,9 @@ public:
         const auto* const feedback = object_at(whole_, "promptFeedback");
         if (feedback != nullptr && has_value(*feedback, "blockReason"))
             return true;
-        return !candidates_.empty() && std::all_of(candidates_.begin(), candidates_.end(), [](const auto& next) {
-            return has_value(next.second, "finishReason");
-        });
+        return !candidates_.empty() &&
+               std::all_of(candidates_.begin(), candidates_.end(),
+                           [](const auto& next) { return has_value(next.second, "finishReason"); });
     }
 
     json::object response() const override

@@ -14,7 +14,8 @@ namespace {
 
 std::string with_article(std::string_view noun)
 {
-    const bool is_vowel = !noun.empty() && std::string_view("aeiou").find(noun.front()) != std::string_view::npos;
+    const bool is_vowel =
+        !noun.empty() && std::string_view("aeiou").find(noun.front()) != std::string_view::npos;
     return std::string(is_vowel ? "an " : "a ").append(noun);
 }
 
@@ -81,8 +82,8 @@ void omissions::add_foreign(const piece& from)
 void omissions::add_media(std::size_t message, const part& media)
 {
     const bool is_upload = !is_on_the_web(media) && media.media_base64().empty();
-    add(message, name_of_media(media) +
-                     (is_upload ? ", which was uploaded to another API" : ", which " + taker_ + " does not take here"));
+    add(message, name_of_media(media) + (is_upload ? ", which was uploaded to another API"
+                                                   : ", which " + taker_ + " does not take here"));
 }
 
 void omissions::add_error_mark(std::size_t message)
@@ -92,8 +93,9 @@ void omissions::add_error_mark(std::size_t message)
 
 std::vector<omission> omissions::take() &&
 {
-    std::stable_sort(all_.begin(), all_.end(),
-                     [](const omission& left, const omission& right) { return left.message() < right.message(); });
+    std::stable_sort(all_.begin(), all_.end(), [](const omission& left, const omission& right) {
+        return left.message() < right.message();
+    });
     return std::move(all_);
 }
 
@@ -128,7 +130,7 @@ result_content read_result(const piece& from, omissions& left_out)
             content.media.push_back(next);
             break;
         default:
-            left_out.add_foreign({from.message, next, {}, {}});
+            left_out.add_foreign({from.message, next, {}, {}, {}});
         }
     return content;
 }
@@ -139,9 +141,9 @@ std::string arguments_text(const part& call)
         const auto* const function = object_at(*object, "function");
         const auto text = text_at(function == nullptr ? *object : *function, "arguments");
         if (text.find_first_not_of(" \t\r\n") != text.npos)
-            return std::string(text); // verbatim: numbers that are too large for us, the order of members
+            return std::string(text); // as they are: numbers may be too large for us
     }
-    return json::serialize(call.call().arguments());
+    return json::serialize(arguments_object(call));
 }
 
 json::object arguments_object(const part& call)
@@ -154,9 +156,20 @@ json::object arguments_object(const part& call)
     return {{"input", std::move(arguments)}};
 }
 
+std::string_view media_type(const part& media)
+{
+    return media.media_type() == "image/jpg" ? std::string_view("image/jpeg") : media.media_type();
+}
+
+bool is_common_image(std::string_view type) noexcept
+{
+    return is_one_of(type, {"image/png", "image/jpeg", "image/gif", "image/webp"});
+}
+
 std::string data_url(const part& media)
 {
-    const auto type = has_exact_type(media) ? media.media_type() : std::string_view("application/octet-stream");
+    const auto type =
+        has_exact_type(media) ? media_type(media) : std::string_view("application/octet-stream");
     return std::string("data:").append(type).append(";base64,").append(media.media_base64());
 }
 

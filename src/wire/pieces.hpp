@@ -52,6 +52,10 @@ std::string arguments_text(const part& call);
 //! The same as an object. What is none becomes its member "input".
 boost::json::object arguments_object(const part& call);
 
+//! As it is registered: "image/jpeg", even if its maker says "image/jpg".
+std::string_view media_type(const part& media);
+//! An image that all APIs but Gemini's take.
+bool is_common_image(std::string_view type) noexcept;
 //! "data:image/png;base64,…"
 std::string data_url(const part& media);
 //! Whether anybody can reach it: not the name that another API gave an upload.
@@ -62,7 +66,7 @@ bool has_exact_type(const part& media);
 //! The texts of pieces of one message, joined; between messages stands an empty line.
 std::string joined_text(const std::vector<piece>& pieces);
 
-//! Puts the place of a message that this request leaves out.
+//! Stands where the user should have spoken first.
 inline constexpr std::string_view earlier_messages = "(Earlier messages are left out.)";
 
 } // namespace waymark::wire

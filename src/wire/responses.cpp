@@ -17,19 +17,23 @@ namespace {
 
 constexpr std::size_t longest_id = 64;
 
-bool is_block(const json::object& block)
+bool is_block_of_model(const json::object& block)
 {
-    return is_one_of(text_at(block, "type"),
-                     {"input_text", "input_image", "input_file", "input_audio", "output_text", "refusal",
-                      "summary_text", "reasoning_text", "computer_screenshot"}) &&
-           object_at(block, "input_audio") == nullptr; // as Chat Completions has it
+    return is_one_of(text_at(block, "type"), {"output_text", "refusal"});
 }
 
-//! A kind of item that the API knows, or may know tomorrow. MCP's content has kinds, too.
+bool is_block_of_others(const json::object& block)
+{
+    return is_one_of(text_at(block, "type"), {"input_text", "input_image", "input_file"});
+}
+
+//! A kind of item that the API knows, or may know tomorrow. Content has kinds, too, that of MCP as well.
 bool is_item_type(std::string_view type)
 {
-    return !type.empty() && type != "message" && !is_block({{"type", type}}) &&
-           !is_one_of(type, {"text", "image", "audio", "resource", "resource_link", "image_url", "file"});
+    return !type.empty() &&
+           !is_one_of(type, {"message", "text", "image", "audio", "resource", "resource_link", "image_url",
+                             "file", "input_text", "input_image", "input_file", "input_audio", "output_text",
+                             "refusal", "tool_use", "tool_result", "thinking", "redacted_thinking"});
 }
 
 bool is_native(const json::object& item)
@@ -40,7 +44,8 @@ bool is_native(const json::object& item)
         return is_item_type(type) && !item.contains("parts");
     const auto* const content = find_at(item, "content");
     if (content == nullptr || !is_one_of(role, {"system", "developer", "user", "assistant"}) ||
-        !(content->is_string() || all_objects(*content, is_block)))
+        !(content->is_string() ||
+          all_objects(*content, role == "assistant" ? is_block_of_model : is_block_of_others)))
         return false;
     if (type == "message") // an answer, with its id and status; that of Anthropic has content of its own
         return content->is_string() || !content->get_array().empty() || item.contains("status");
@@ -105,14 +110,15 @@ private:
 
     void add_media(json::array& blocks, std::size_t message, const part& media)
     {
-        const auto type = media.media_type();
+        const auto type = media_type(media);
         const bool is_here = !media.media_base64().empty();
+        const bool is_image = is_here ? is_common_image(type) : type.empty() || type.starts_with("image/");
         const auto where = is_here ? data_url(media) : std::string(media.media_url());
         if (!is_here && !is_on_the_web(media))
             left_out_.add_media(message, media);
-        else if (type.starts_with("image/") || (type.empty() && !is_here))
+        else if (is_image)
             blocks.push_back(json::object{{"type", "input_image"}, {"image_url", where}, {"detail", "auto"}});
-        else if (type.starts_with("audio/") || type.starts_with("video/"))
+        else if (type.starts_with("audio/") || type.starts_with("video/") || type.starts_with("image/"))
             left_out_.add_media(message, media);
         else if (!is_here)
             blocks.push_back(json::object{{"type", "input_file"}, {"file_url", where}});
@@ -165,8 +171,12 @@ private:
         json::array blocks;
         for (const auto& media : content.media)
             add_media(blocks, from.message, media);
-        json::object made{{"type", "function_call_output"}, {"call_id", from.call_id}, {"output", nullptr}};
-        if (blocks.empty()) {
+        const auto type = output_type(from);
+        json::object made{{"type", type}, {"call_id", from.call_id}, {"output", nullptr}};
+        if (type == "computer_call_output" && !blocks.empty()) {
+            made["output"] =
+                json::object{{"type", "computer_screenshot"}, {"image_url", blocks[0].at("image_url")}};
+        } else if (blocks.empty()) {
             made["output"] = std::move(content.text);
         } else {
             json::array output;
@@ -176,6 +186,14 @@ private:
             made["output"] = std::move(output);
         }
         items_.push_back(std::move(made));
+    }
+
+    //! The output has to be of the kind of its call, if that is the API's own.
+    static std::string output_type(const piece& from)
+    {
+        const auto* const call = from.native_call ? from.native_call->json().if_object() : nullptr;
+        const auto type = call == nullptr ? std::string_view() : text_at(*call, "type");
+        return std::string(type.empty() ? "function_call" : type) + "_output";
     }
 
     const conversation& chat_;

@@ -42,8 +42,8 @@ public:
             throw_no_event(api::responses, "it has no 'type'");
         if (const auto* const response = object_at(event, "response")) {
             whole_ = *response;
-            is_complete_ = is_one_of(type, {"response.completed", "response.incomplete", "response.failed",
-                                            "response.cancelled"});
+            is_complete_ = is_one_of(
+                type, {"response.completed", "response.incomplete", "response.failed", "response.cancelled"});
         } else if (is_one_of(type, {"response.output_item.added", "response.output_item.done"})) {
             if (const auto* const item = object_at(event, "item"))
                 items_[index_at(event, "output_index", 0)] = *item;
@@ -75,7 +75,8 @@ private:
     {
         if (is_one_of(type, {"response.content_part.added", "response.content_part.done"}))
             set_part(item, "content", "content_index", event);
-        else if (is_one_of(type, {"response.reasoning_summary_part.added", "response.reasoning_summary_part.done"}))
+        else if (is_one_of(type,
+                           {"response.reasoning_summary_part.added", "response.reasoning_summary_part.done"}))
             set_part(item, "summary", "summary_index", event);
         else if (type == "response.output_text.annotation.added")
             add_annotation(item, event);
