@@ -84,7 +84,8 @@ private:
                 add_piece(next.who == speaker::model ? "assistant" : "user", from);
     }
 
-    //! Role and content, in their order: the API refuses the other members of its own answers.
+    //! Role and content, in their order: the API refuses the other members of its own answers, blank texts,
+    //! and inputs that are no objects.
     void add_verbatim(const json::object& item)
     {
         entry made{std::string(text_at(item, "role")), {}, {}, true};
@@ -96,8 +97,19 @@ private:
                 continue;
             if (taken.is_string() ? is_blank(taken.get_string()) : !drop_blank_texts(taken.get_array()))
                 return;
+            if (taken.is_array())
+                mend_inputs(taken.get_array());
         }
         entries_.push_back(std::move(made));
+    }
+
+    //! What a broken stream, or the model, has left of the input of a call.
+    static void mend_inputs(json::array& blocks)
+    {
+        for (auto& next : blocks)
+            if (auto& block = next.get_object(); text_at(block, "type") == "tool_use")
+                if (auto* const input = block.if_contains("input"); input != nullptr && !input->is_object())
+                    *input = json::object{{"input", *input}};
     }
 
     //! False if nothing is left.

@@ -100,7 +100,7 @@ private:
         if (first_paired != results.end()) {
             if (has_other_ids(index, results))
                 return false;
-            if (api_.results == result_place::in_one_message && !answers_last_turn(results))
+            if (api_.results == result_place::in_one_message && is_one_of_several(results))
                 return false;
             if (api_.results == result_place::behind_call) {
                 turns_[turn_of_call_[*first_paired->call]].results.push_back(
@@ -131,6 +131,25 @@ private:
         const auto parts = messages_[index]->parts();
         return std::any_of(results.begin(), results.end(), [&](const pairing::result& next) {
             return next.call && detail::part_access::id(parts[next.part]) != ids_[*next.call];
+        });
+    }
+
+    //! Whether results of the same turns have to be converted, which then have to be in one message with
+    //! these.
+    bool is_one_of_several(std::span<const pairing::result> results) const
+    {
+        return std::any_of(results.begin(), results.end(), [&](const pairing::result& next) {
+            return is_placed(next) &&
+                   (is_native_[pairs_.calls[*next.call].message] ? has_converted_sibling(next)
+                                                                 : !answers_last_turn(results));
+        });
+    }
+
+    bool has_converted_sibling(const pairing::result& result) const
+    {
+        const auto siblings = of_message(pairs_.calls, pairs_.calls[*result.call].message);
+        return std::any_of(siblings.begin(), siblings.end(), [&](const pairing::call& next) {
+            return next.result && !is_native_[pairs_.results[*next.result].message];
         });
     }
 

@@ -43,7 +43,8 @@ bool is_listed_call(const json::object& call)
         return string_at(call, "id") != nullptr && string_at(*custom, "name") != nullptr;
     const auto* const function = object_at(call, "function");
     return string_at(call, "id") != nullptr && function != nullptr &&
-           string_at(*function, "name") != nullptr && string_at(*function, "arguments") != nullptr;
+           string_at(*function, "name") != nullptr && string_at(*function, "arguments") != nullptr &&
+           is_blank_or_json(text_at(*function, "arguments"));
 }
 
 bool is_native(const json::object& item)

@@ -66,7 +66,7 @@ private:
         }
     }
 
-    //! Without the empty texts that the API refuses.
+    //! Without what the API refuses: empty texts, and arguments that are no object.
     void add_verbatim(json::object item)
     {
         auto& parts = item.at("parts").get_array();
@@ -76,9 +76,18 @@ private:
                    !has_only(object, {"text", "thought"});
         });
         parts.erase(kept, parts.end());
+        for (auto& next : parts)
+            if (auto* const args = args_of(next.get_object()); args != nullptr && !args->is_object())
+                *args = json::object{{"input", *args}};
         const auto who = text_at(item, "role") == "model" ? speaker::model : speaker::user;
         if (!parts.empty())
             entries_.push_back({who, std::move(item), {}, true});
+    }
+
+    static json::value* args_of(json::object& part)
+    {
+        auto* const call = part.if_contains("functionCall");
+        return call == nullptr || !call->is_object() ? nullptr : call->get_object().if_contains("args");
     }
 
     void add_instructions(const std::vector<piece>& pieces)
@@ -197,13 +206,59 @@ private:
             contents.push_back(
                 json::object{{"role", "user"}, {"parts", {json::object{{"text", earlier_messages}}}}});
         for (auto& [who, item, parts, is_verbatim] : entries_)
-            if (is_verbatim)
+            if (is_verbatim && who == speaker::model && calls_behind_model(contents, item))
+                append_parts(contents.back(), item);
+            else if (is_verbatim)
                 contents.push_back(std::move(item));
             else
                 contents.push_back(json::object{{"role", who == speaker::model ? "model" : "user"},
                                                 {"parts", std::move(parts)}});
+        sign_current_turn(contents);
         body.emplace("contents", std::move(contents));
         return body;
+    }
+
+    static bool has_part(const json::value& content, std::string_view member)
+    {
+        const auto& parts = content.at("parts").get_array();
+        return std::any_of(parts.begin(), parts.end(),
+                           [&](const json::value& next) { return next.get_object().contains(member); });
+    }
+
+    //! The API takes calls behind what the user says only, not behind another content of the model.
+    static bool calls_behind_model(const json::array& contents, const json::object& item)
+    {
+        return !contents.empty() && text_at(contents.back().get_object(), "role") == "model" &&
+               has_part(json::value(item), "functionCall");
+    }
+
+    static void append_parts(json::value& content, const json::object& from)
+    {
+        auto& parts = content.at("parts").get_array();
+        const auto& more = from.at("parts").get_array();
+        parts.insert(parts.end(), more.begin(), more.end());
+    }
+
+    //! A model that signs its calls refuses those of the current turn whose signature was lost.
+    static void sign_current_turn(json::array& contents)
+    {
+        if (std::none_of(contents.begin(), contents.end(),
+                         [](const json::value& next) { return has_part(next, "thoughtSignature"); }))
+            return;
+        for (auto i = contents.size(); i-- > 0;) {
+            auto& content = contents[i];
+            if (text_at(content.get_object(), "role") != "model") {
+                if (!has_part(content, "functionResponse"))
+                    return; // the turn begins here
+                continue;
+            }
+            auto& parts = content.at("parts").get_array();
+            const auto first = std::find_if(parts.begin(), parts.end(), [](const json::value& next) {
+                return next.get_object().contains("functionCall");
+            });
+            if (first != parts.end() && !first->get_object().contains("thoughtSignature"))
+                first->get_object().emplace("thoughtSignature", signature_of_others);
+        }
     }
 
     const conversation& chat_;

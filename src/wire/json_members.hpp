@@ -3,6 +3,7 @@
 
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
+#include <boost/json/parse.hpp>
 #include <boost/json/value.hpp>
 
 #include <algorithm>
@@ -69,6 +70,22 @@ bool all_objects(const boost::json::value& list, Predicate is_right)
     return array != nullptr && std::all_of(array->begin(), array->end(), [&](const boost::json::value& next) {
                return next.is_object() && is_right(next.get_object());
            });
+}
+
+//! Whether it is JSON, be its numbers as large as they like.
+inline bool is_json(std::string_view text)
+{
+    boost::json::parse_options options;
+    options.max_depth = 1000;
+    boost::json::error_code failure;
+    boost::json::parse(text, failure, {}, options);
+    return !failure;
+}
+
+//! Arguments as they may be sent. Some models leave out the braces of an empty object.
+inline bool is_blank_or_json(std::string_view text)
+{
+    return text.find_first_not_of(" \t\r\n") == text.npos || is_json(text);
 }
 
 } // namespace waymark::wire

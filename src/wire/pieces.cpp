@@ -140,7 +140,7 @@ std::string arguments_text(const part& call)
     if (const auto* const object = call.json().if_object()) {
         const auto* const function = object_at(*object, "function");
         const auto text = text_at(function == nullptr ? *object : *function, "arguments");
-        if (text.find_first_not_of(" \t\r\n") != text.npos)
+        if (is_json(text))
             return std::string(text); // as they are: numbers may be too large for us
     }
     return json::serialize(arguments_object(call));

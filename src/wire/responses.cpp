@@ -41,7 +41,8 @@ bool is_native(const json::object& item)
     const auto type = text_at(item, "type");
     const auto role = text_at(item, "role");
     if (role.empty())
-        return is_item_type(type) && !item.contains("parts");
+        return is_item_type(type) && !item.contains("parts") &&
+               (type != "function_call" || is_blank_or_json(text_at(item, "arguments")));
     const auto* const content = find_at(item, "content");
     if (content == nullptr || !is_one_of(role, {"system", "developer", "user", "assistant"}) ||
         !(content->is_string() ||
@@ -72,7 +73,7 @@ private:
     void add(const turn& next)
     {
         if (next.verbatim)
-            items_.push_back(chat_[*next.verbatim].item());
+            add_verbatim(chat_[*next.verbatim].item());
         else if (next.who == speaker::instructions)
             add_message(chat_[next.pieces.front().message].role() == role::developer ? "developer" : "system",
                         next.pieces);
@@ -83,6 +84,14 @@ private:
         else
             for (const auto& result : next.pieces)
                 add_result(result);
+    }
+
+    //! The API hands reasoning out with a status now and then, and never takes one back.
+    void add_verbatim(json::object item)
+    {
+        if (text_at(item, "type") == "reasoning" && item.contains("status"))
+            item.stable_erase(item.find("status"));
+        items_.push_back(std::move(item));
     }
 
     //! Of the user or the system.
