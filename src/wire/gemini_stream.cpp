@@ -33,8 +33,8 @@ void add_part(json::array& to, const json::value& next)
     if (part != nullptr && last != nullptr && is_plain_text(*part) && is_plain_text(*last) &&
         is_thought(*part) == is_thought(*last))
         append_text(*last, "text", text_at(*part, "text"));
-    else
-        to.push_back(next);
+    else if (part == nullptr || !is_plain_text(*part) || !text_at(*part, "text").empty())
+        to.push_back(next); // an empty text says only that the stream goes on, or has ended
 }
 
 class assembler_of_chunks final : public assembler {

@@ -99,10 +99,8 @@ TEST_CASE("a streamed answer is appended like any other, and goes back")
         const auto answer = wire::append(stream.api, chat, add_all(stream).response());
         CHECK(answer.messages() == chat.size() - 1);
         CHECK((!is_cut_off(stream) || answer.is_cut_off()));
-        chat.repair();
         chat.push(message::user("And then?"));
-        if (stream.api == wire::api::gemini)
-            chat.repair();
+        chat.repair();
         for (const auto api : all_apis) {
             CAPTURE(wire::name(api));
             const auto request = wire::make_request(api, chat);
@@ -127,8 +125,8 @@ TEST_CASE("a stream that breaks off after any event leaves an answer that can be
             } catch (const error&) {
                 CHECK(chat.size() == 1); // nothing that would be an answer
             }
-            chat.repair();
             chat.push(message::user("And then?"));
+            chat.repair();
             const auto request = wire::make_request(stream.api, chat);
             CAPTURE(request.body());
             CHECK(violations(stream.api, request) == accepted);
