@@ -229,9 +229,11 @@ private:
         if (entries_.empty() || entries_.back().is_verbatim || entries_.back().role != "assistant")
             return;
         auto& last = entries_.back().content.back().get_object();
-        if (text_at(last, "type") == "text")
-            last["text"] =
-                text_at(last, "text").substr(0, text_at(last, "text").find_last_not_of(" \t\r\n") + 1);
+        if (text_at(last, "type") != "text")
+            return;
+        std::string trimmed(text_at(last, "text"));
+        trimmed.erase(trimmed.find_last_not_of(" \t\r\n") + 1);
+        last["text"] = std::move(trimmed);
     }
 
     json::object make_body()

@@ -1,7 +1,6 @@
+#include "catch.hpp"
 #include "recordings.hpp"
 #include "refusal.hpp"
-
-#include "catch.hpp"
 
 using namespace waymark;
 using namespace waymark::test;
@@ -44,7 +43,8 @@ std::string refused(wire::api api, std::string_view response)
 
 TEST_CASE("an answer of Chat Completions becomes its message, as it is")
 {
-    const auto said = R"({"role":"assistant","content":"hi","refusal":null,"annotations":[],"x":{"b":1,"a":2}})";
+    const auto said =
+        R"({"role":"assistant","content":"hi","refusal":null,"annotations":[],"x":{"b":1,"a":2}})";
     const auto [chat, answer] = append(wire::api::chat_completions,
                                        R"({"id":"c","choices":[{"index":0,"message":)" + std::string(said) +
                                            R"(,"finish_reason":"stop"},{"index":1,"message":{}}]})");
@@ -68,20 +68,22 @@ TEST_CASE("an answer of the Responses API becomes one message an item")
 
 TEST_CASE("an answer of Anthropic becomes role and content, in their order")
 {
-    const auto first = append(wire::api::anthropic, R"({"id":"m","type":"message","role":"assistant","model":"c",
+    const auto first =
+        append(wire::api::anthropic, R"({"id":"m","type":"message","role":"assistant","model":"c",
         "content":[{"type":"text","text":"hi"}],"stop_reason":"end_turn","usage":{}})");
     CHECK(first.items() == R"({"role":"assistant","content":[{"type":"text","text":"hi"}]})");
     CHECK(first.answer.stop_reason() == "end_turn");
     CHECK_FALSE(first.answer.is_cut_off());
-    const auto second = append(wire::api::anthropic,
-                               R"({"content":[{"type":"text","text":"hi"}],"role":"assistant","stop_reason":"tool_use"})");
+    const auto second =
+        append(wire::api::anthropic,
+               R"({"content":[{"type":"text","text":"hi"}],"role":"assistant","stop_reason":"tool_use"})");
     CHECK(second.items() == R"({"content":[{"type":"text","text":"hi"}],"role":"assistant"})");
 }
 
 TEST_CASE("an answer of Gemini becomes its content, and nothing is added to it")
 {
-    const auto [chat, answer] = append(wire::api::gemini,
-                                       R"({"candidates":[{"content":{"parts":[{"text":"hi"}]},"finishReason":"STOP"}]})");
+    const auto [chat, answer] = append(
+        wire::api::gemini, R"({"candidates":[{"content":{"parts":[{"text":"hi"}]},"finishReason":"STOP"}]})");
     REQUIRE(chat.size() == 1);
     CHECK(json::serialize(chat[0].item()) == R"({"parts":[{"text":"hi"}]})");
     CHECK(answer.stop_reason() == "STOP");
@@ -90,18 +92,19 @@ TEST_CASE("an answer of Gemini becomes its content, and nothing is added to it")
 TEST_CASE("an answer that says nothing appends nothing")
 {
     using wire::api;
-    for (const auto& [which, response, reason] : std::vector<std::tuple<api, const char*, const char*>>{
-             {api::gemini, R"({"candidates":[{"finishReason":"SAFETY","index":0}]})", "SAFETY"},
-             {api::gemini, R"({"candidates":[{"content":{"role":"model"},"finishReason":"OTHER"}]})", "OTHER"},
-             {api::gemini, R"({"promptFeedback":{"blockReason":"PROHIBITED_CONTENT"}})", "PROHIBITED_CONTENT"},
-             {api::chat_completions,
-              R"({"choices":[{"message":{"role":"assistant","content":null,"refusal":null},"finish_reason":"stop"}]})",
-              "stop"},
-             {api::chat_completions,
-              R"({"choices":[{"message":{"role":"assistant","content":""},"finish_reason":"content_filter"}]})",
-              "content_filter"},
-             {api::anthropic, R"({"role":"assistant","content":[],"stop_reason":"end_turn"})", "end_turn"},
-             {api::responses, R"({"status":"completed","output":[]})", "completed"}}) {
+    for (
+        const auto& [which, response, reason] : std::vector<std::tuple<api, const char*, const char*>>{
+            {api::gemini, R"({"candidates":[{"finishReason":"SAFETY","index":0}]})", "SAFETY"},
+            {api::gemini, R"({"candidates":[{"content":{"role":"model"},"finishReason":"OTHER"}]})", "OTHER"},
+            {api::gemini, R"({"promptFeedback":{"blockReason":"PROHIBITED_CONTENT"}})", "PROHIBITED_CONTENT"},
+            {api::chat_completions,
+             R"({"choices":[{"message":{"role":"assistant","content":null,"refusal":null},"finish_reason":"stop"}]})",
+             "stop"},
+            {api::chat_completions,
+             R"({"choices":[{"message":{"role":"assistant","content":""},"finish_reason":"content_filter"}]})",
+             "content_filter"},
+            {api::anthropic, R"({"role":"assistant","content":[],"stop_reason":"end_turn"})", "end_turn"},
+            {api::responses, R"({"status":"completed","output":[]})", "completed"}}) {
         const auto [chat, answer] = append(which, response);
         CHECK(answer.messages() == 0);
         CHECK(answer.stop_reason() == reason);
@@ -113,9 +116,11 @@ TEST_CASE("an answer says whether the model came to its end")
 {
     using wire::api;
     for (const auto& [which, response, reason] : std::vector<std::tuple<api, const char*, const char*>>{
-             {api::chat_completions, R"({"choices":[{"message":{"content":"a"},"finish_reason":"length"}]})", "length"},
+             {api::chat_completions, R"({"choices":[{"message":{"content":"a"},"finish_reason":"length"}]})",
+              "length"},
              {api::chat_completions, R"({"choices":[{"message":{"content":"a"},"finish_reason":null}]})", ""},
-             {api::anthropic, R"({"role":"assistant","content":[],"stop_reason":"max_tokens"})", "max_tokens"},
+             {api::anthropic, R"({"role":"assistant","content":[],"stop_reason":"max_tokens"})",
+              "max_tokens"},
              {api::anthropic, R"({"role":"assistant","content":[],"stop_reason":null})", ""},
              {api::gemini, R"({"candidates":[{"finishReason":"MAX_TOKENS"}]})", "MAX_TOKENS"},
              {api::gemini, R"({"candidates":[{"content":{"parts":[{"text":"a"}]}}]})", ""},
@@ -132,17 +137,21 @@ TEST_CASE("an answer says whether the model came to its end")
 TEST_CASE("an error of an API is an error, with its text")
 {
     using wire::api;
-    CHECK(refused(api::chat_completions, R"({"error":{"message":"Incorrect key","type":"invalid_request_error",
+    CHECK(
+        refused(api::chat_completions, R"({"error":{"message":"Incorrect key","type":"invalid_request_error",
         "param":null,"code":"invalid_api_key"}})") ==
-          "Chat Completions reports an error (invalid_request_error, invalid_api_key): Incorrect key; check the key and "
-          "what it may do");
+        "Chat Completions reports an error (invalid_request_error, invalid_api_key): Incorrect key; check "
+        "the key and "
+        "what it may do");
     CHECK(refused(api::chat_completions, R"({"error":"model not loaded"})") ==
           "Chat Completions reports an error: model not loaded; correct the request");
-    CHECK(refused(api::anthropic, R"({"type":"error","error":{"type":"rate_limit_error","message":"Slower"}})") ==
+    CHECK(refused(api::anthropic,
+                  R"({"type":"error","error":{"type":"rate_limit_error","message":"Slower"}})") ==
           "Anthropic's API reports an error (rate_limit_error): Slower; send the request again later");
     CHECK(refused(api::gemini, R"({"error":{"code":400,"message":"Bad","status":"INVALID_ARGUMENT"}})") ==
           "Gemini's API reports an error (INVALID_ARGUMENT, 400): Bad; correct the request");
-    CHECK(refused(api::responses, R"({"status":"failed","error":{"code":"server_error","message":"Oh"},"output":[]})") ==
+    CHECK(refused(api::responses,
+                  R"({"status":"failed","error":{"code":"server_error","message":"Oh"},"output":[]})") ==
           "the Responses API reports an error (server_error): Oh; send the request again later");
     CHECK(refused(api::responses, R"({"status":"failed","error":null,"output":[]})").find("'failed'") !=
           std::string::npos);

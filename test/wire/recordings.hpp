@@ -2,7 +2,6 @@
 #pragma once
 
 #include "model_api_rules.hpp"
-
 #include "values/json_document.hpp"
 
 #include <waymark/wire.hpp>
@@ -18,8 +17,8 @@
 
 namespace waymark::test {
 
-inline constexpr wire::api all_apis[] = {wire::api::chat_completions, wire::api::responses, wire::api::anthropic,
-                                         wire::api::gemini};
+inline constexpr wire::api all_apis[] = {wire::api::chat_completions, wire::api::responses,
+                                         wire::api::anthropic, wire::api::gemini};
 
 struct recording {
     std::string name;
@@ -37,8 +36,8 @@ inline std::vector<recording> recordings(const char* kind)
 {
     std::vector<recording> all;
     for (const auto api : all_apis)
-        for (const auto& entry :
-             std::filesystem::directory_iterator(std::filesystem::path(WAYMARK_TEST_DATA) / kind / wire::name(api))) {
+        for (const auto& entry : std::filesystem::directory_iterator(
+                 std::filesystem::path(WAYMARK_TEST_DATA) / kind / wire::name(api))) {
             std::ifstream file(entry.path());
             const auto content = parse(std::string(std::istreambuf_iterator<char>(file), {}));
             all.push_back({std::string(wire::name(api)) + "/" + entry.path().stem().string(), api,

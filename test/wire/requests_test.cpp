@@ -1,6 +1,5 @@
-#include "recordings.hpp"
-
 #include "catch.hpp"
+#include "recordings.hpp"
 
 #include <set>
 
@@ -33,7 +32,8 @@ struct content {
                 calls.push_back(call.name() + " " + json::serialize(call.arguments()));
         }
         std::sort(results.begin(), results.end());
-        std::erase_if(said, [](char c) { return c == '\n' || c == ' '; }); // texts of several messages are joined
+        std::erase_if(said,
+                      [](char c) { return c == '\n' || c == ' '; }); // texts of several messages are joined
     }
 };
 
@@ -55,8 +55,8 @@ bool has_foreign_parts(const conversation& chat)
     return false;
 }
 
-//! Reasoning in clear goes back to the servers of open models, which take it. Calls of Gemini without a signature may
-//! be those of a model that signs nothing.
+//! Reasoning in clear goes back to the servers of open models, which take it. Calls of Gemini without a
+//! signature may be those of a model that signs nothing.
 bool is_beyond_repair(std::string_view transcript)
 {
     return transcript == "responses/reasoning_of_an_open_model" || transcript == "gemini/lost_signature" ||
@@ -75,7 +75,8 @@ TEST_CASE("items go back to the API that made them as they are")
         const auto request = wire::make_request(transcript.api, chat);
         auto items = items_of(transcript.api, request);
         const bool has_system = transcript.content.contains("system");
-        if (has_system && (transcript.api == wire::api::chat_completions || transcript.api == wire::api::responses))
+        if (has_system &&
+            (transcript.api == wire::api::chat_completions || transcript.api == wire::api::responses))
             items.erase(items.begin());
         CHECK(json::serialize(items) == json::serialize(transcript.content.at("items")));
         CHECK(request.left_out().empty());
@@ -125,7 +126,8 @@ TEST_CASE("a conversation goes on with another API at any point")
     const auto transcripts = recordings("transcripts");
     for (const auto& before : transcripts)
         for (const auto& after : transcripts) {
-            if (before.api == after.api || !before.name.ends_with("several_rounds") || is_beyond_repair(after.name))
+            if (before.api == after.api || !before.name.ends_with("several_rounds") ||
+                is_beyond_repair(after.name))
                 continue;
             CAPTURE(before.name, after.name);
             auto chat = conversation_of(before);
@@ -163,10 +165,11 @@ TEST_CASE("a window of a conversation is accepted, too")
 TEST_CASE("texts, calls and results survive the way through another API and back")
 {
     for (const auto& transcript : recordings("transcripts")) {
-        // Not what only Chat Completions can say: instructions between messages, inputs that are no object.
+        // Not what only Chat Completions can say: instructions between messages, inputs that are no object,
+        // speech.
         const auto is_special = [&](std::string_view name) { return transcript.name.ends_with(name); };
-        if (transcript.content.contains("refused") || is_special("odd_arguments") || is_special("custom_tool") ||
-            is_special("developer_role"))
+        if (transcript.content.contains("refused") || is_special("odd_arguments") ||
+            is_special("custom_tool") || is_special("developer_role") || is_special("files_and_audio"))
             continue;
         const auto chat = conversation_of(transcript);
         const auto chat_completions = read_back(wire::api::chat_completions, wire::chat_completions(chat));
