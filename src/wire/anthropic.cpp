@@ -39,7 +39,10 @@ bool is_native(const json::object& item)
     if (has_only(item, {"role", "content"}))
         return content->is_string() || all_objects(*content, is_block);
     // An answer as it came. That of the Responses API has a status.
-    return text_at(item, "type") == "message" && !item.contains("status") && !item.contains("parts") &&
+    const bool is_answer =
+        text_at(item, "type") == "message" && !item.contains("status") && !item.contains("parts");
+    return (is_answer ||
+            has_only(item, {"role", "content", "id", "model", "stop_reason", "stop_sequence", "usage"})) &&
            all_objects(*content, is_block);
 }
 

@@ -66,6 +66,10 @@ public:
         }
         ids_ = choose_call_ids(pairs_, is_native_, api);
         turn_of_call_.resize(pairs_.calls.size(), none);
+        has_converted_result_.resize(messages_.size());
+        for (const auto& result : pairs_.results)
+            if (result.call && !is_native_[result.message])
+                has_converted_result_[pairs_.calls[*result.call].message] = true;
     }
 
     std::vector<turn> arrange()
@@ -138,19 +142,16 @@ private:
     //! these.
     bool is_one_of_several(std::span<const pairing::result> results) const
     {
-        return std::any_of(results.begin(), results.end(), [&](const pairing::result& next) {
-            return is_placed(next) &&
-                   (is_native_[pairs_.calls[*next.call].message] ? has_converted_sibling(next)
-                                                                 : !answers_last_turn(results));
-        });
-    }
-
-    bool has_converted_sibling(const pairing::result& result) const
-    {
-        const auto siblings = of_message(pairs_.calls, pairs_.calls[*result.call].message);
-        return std::any_of(siblings.begin(), siblings.end(), [&](const pairing::call& next) {
-            return next.result && !is_native_[pairs_.results[*next.result].message];
-        });
+        bool answers_converted_call = false;
+        for (const auto& next : results) {
+            if (!is_placed(next))
+                continue;
+            const auto caller = pairs_.calls[*next.call].message;
+            if (is_native_[caller] && has_converted_result_[caller])
+                return true;
+            answers_converted_call = answers_converted_call || !is_native_[caller];
+        }
+        return answers_converted_call && !answers_last_turn(results);
     }
 
     //! Whether these are the results of the newest turn, and all of them.
@@ -259,8 +260,9 @@ private:
     pairing pairs_;
     std::vector<const message*> messages_;
     std::vector<bool> is_native_;
-    std::vector<std::string> ids_;          // of the calls
-    std::vector<std::size_t> turn_of_call_; // `none` until it is added
+    std::vector<bool> has_converted_result_; // of messages with calls
+    std::vector<std::string> ids_;           // of the calls
+    std::vector<std::size_t> turn_of_call_;  // `none` until it is added
     std::vector<open_turn> turns_;
 };
 

@@ -115,11 +115,10 @@ private:
         if (delta == nullptr)
             return;
         for (const auto& member : *delta)
-            if (const auto* const calls = member.value().if_array();
-                calls != nullptr && member.key() == "tool_calls")
-                add_calls(to, *calls);
-            else
+            if (member.key() != "tool_calls")
                 merge(to.message, {{member.key(), member.value()}});
+            else if (const auto* const calls = member.value().if_array())
+                add_calls(to, *calls);
     }
 
     static void add_calls(choice& to, const json::array& deltas)

@@ -5,6 +5,8 @@
 #include <boost/json/serialize.hpp>
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
 namespace waymark::wire {
 
@@ -64,11 +66,7 @@ std::vector<part> media_beside_response(const part& result)
 
 void omissions::add(std::size_t message, std::string what)
 {
-    const bool is_known = std::any_of(all_.rbegin(), all_.rend(), [&](const omission& other) {
-        return other.message() == message && other.what() == what;
-    });
-    if (!is_known)
-        all_.emplace_back(message, std::move(what));
+    all_.emplace_back(message, std::move(what));
 }
 
 void omissions::add_foreign(const piece& from)
@@ -96,6 +94,9 @@ std::vector<omission> omissions::take() &&
     std::stable_sort(all_.begin(), all_.end(), [](const omission& left, const omission& right) {
         return left.message() < right.message();
     });
+    std::set<std::pair<std::size_t, std::string>> known;
+    std::erase_if(all_,
+                  [&](const omission& next) { return !known.emplace(next.message(), next.what()).second; });
     return std::move(all_);
 }
 

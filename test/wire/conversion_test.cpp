@@ -393,7 +393,27 @@ TEST_CASE("hostile items are converted or left out, and nothing breaks")
         deep += "}]";
     const auto chat = made_of({item((deep + "}").c_str()), message::user("Hi.")});
     for (const auto api : all_apis)
-        CHECK(wire::make_request(api, chat).body().size() > 0);
+        CHECK_FALSE(wire::make_request(api, chat).body().empty());
+}
+
+TEST_CASE("items with random damage are converted or left out, and nothing breaks")
+{
+    std::mt19937 random(7); // NOLINT(cert-msc51-cpp): the same each time
+    for (const auto& transcript : recordings("transcripts"))
+        for (int round = 0; round < 20; ++round) {
+            json::value damaged = transcript.content.at("items");
+            for (int i = 0; i < 3; ++i)
+                damage(damaged, random);
+            conversation chat;
+            for (const auto& next : damaged.is_array() ? damaged.get_array() : json::array{})
+                if (next.is_object())
+                    chat.push(message::from(next.get_object()));
+            for (const auto api : all_apis)
+                CHECK_NOTHROW(wire::make_request(api, chat));
+            chat.repair();
+            for (const auto api : all_apis)
+                CHECK_NOTHROW(wire::make_request(api, chat));
+        }
 }
 
 TEST_CASE("a compacted conversation is one like any other")

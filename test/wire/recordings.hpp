@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -88,5 +89,24 @@ inline std::vector<std::string> violations(wire::api api, const wire::request& r
 }
 
 inline const std::vector<std::string> accepted;
+
+//! Puts something else in a random place.
+inline void damage(boost::json::value& whole, std::mt19937& random)
+{
+    static const auto values =
+        parse(R"([null, true, -1, 1e300, "", "user", "assistant", "text", "é", [], {}, [null],
+        [{"type": "text"}], {"type": "tool_use"}, {"functionCall": {}}, {"text": 3}])");
+    auto* place = &whole;
+    while (random() % 8 != 0) {
+        if (auto* const list = place->if_array(); list != nullptr && !list->empty())
+            place = &(*list)[random() % list->size()];
+        else if (auto* const object = place->if_object(); object != nullptr && !object->empty())
+            place = &(object->begin() + static_cast<std::ptrdiff_t>(random() % object->size()))->value();
+        else
+            break;
+    }
+    if (place != &whole)
+        *place = values.at(random() % values.as_array().size());
+}
 
 } // namespace waymark::test

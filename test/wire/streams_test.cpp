@@ -256,6 +256,30 @@ TEST_CASE("calls of servers that give no index, or the same to all, are told apa
     }
 }
 
+TEST_CASE("events with random damage are refused or taken, and nothing breaks")
+{
+    std::mt19937 random(8); // NOLINT(cert-msc51-cpp): the same each time
+    for (const auto& stream : recordings("streams"))
+        for (int round = 0; round < 30; ++round) {
+            json::value damaged = stream.content.at("events");
+            for (int i = 0; i < 4; ++i)
+                damage(damaged, random);
+            wire::accumulator answer(stream.api);
+            for (const auto& next : damaged.as_array())
+                try {
+                    if (next.is_object())
+                        answer.add(next.get_object());
+                } catch (const error&) { // NOLINT(bugprone-empty-catch): refused
+                }
+            conversation chat;
+            for (const auto api : all_apis)
+                try {
+                    wire::append(api, chat, answer.response());
+                } catch (const error&) { // NOLINT(bugprone-empty-catch): refused
+                }
+        }
+}
+
 TEST_CASE("hostile indexes take no memory")
 {
     wire::accumulator chunks(wire::api::chat_completions);
