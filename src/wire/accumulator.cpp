@@ -2,7 +2,7 @@
 #include "assembler.hpp"
 #include "event_lines.hpp"
 #include "json_members.hpp"
-#include "values/json_document.hpp"
+#include "../values/json_document.hpp"
 
 #include <waymark/error.hpp>
 #include <waymark/wire.hpp>

@@ -2,8 +2,8 @@
 
 #include "call_ids.hpp"
 #include "json_members.hpp"
-#include "values/item_parts.hpp"
-#include "values/tool_pairing.hpp"
+#include "../values/item_parts.hpp"
+#include "../values/tool_pairing.hpp"
 
 #include <algorithm>
 #include <span>

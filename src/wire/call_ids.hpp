@@ -2,7 +2,7 @@
 #pragma once
 
 #include "arrangement.hpp"
-#include "values/tool_pairing.hpp"
+#include "../values/tool_pairing.hpp"
 
 #include <string>
 #include <vector>
