@@ -36,4 +36,5 @@
 #include <waymark/transfer.hpp>
 #include <waymark/upkeep.hpp>
 #include <waymark/version.hpp>
+#include <waymark/wire.hpp>
 #include <waymark/with_diagnostics.hpp>

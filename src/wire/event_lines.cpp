@@ -1,0 +1,92 @@
+#include "event_lines.hpp"
+
+#include <waymark/error.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace waymark::wire {
+
+namespace {
+
+constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
+
+[[noreturn]] void refuse_long_event()
+{
+    throw error(errc::invalid_argument,
+                "the stream holds an event of more than 64 MiB; is it a stream of server-sent events?");
+}
+
+} // namespace
+
+void event_lines::append(std::string_view bytes)
+{
+    bytes_.erase(0, begin_);
+    searched_ -= std::min(searched_, begin_);
+    begin_ = 0;
+    bytes_ += bytes;
+}
+
+std::optional<std::string> event_lines::next()
+{
+    while (const auto line = next_line()) {
+        if (!line->empty()) {
+            take_line(*line);
+        } else if (std::exchange(has_data_, false)) {
+            return std::exchange(data_, {});
+        }
+    }
+    return std::nullopt;
+}
+
+std::optional<std::string_view> event_lines::next_line()
+{
+    if (skips_line_feed_ && begin_ < bytes_.size()) {
+        begin_ += bytes_[begin_] == '\n';
+        skips_line_feed_ = false;
+    }
+    const auto end = bytes_.find_first_of("\r\n", std::max(begin_, searched_));
+    if (end == std::string::npos) {
+        searched_ = bytes_.size();
+        if (bytes_.size() - begin_ > longest_event) {
+            begin_ = bytes_.size();
+            refuse_long_event();
+        }
+        return std::nullopt;
+    }
+    std::string_view line(bytes_.data() + begin_, end - begin_);
+    skips_line_feed_ = bytes_[end] == '\r';
+    begin_ = end + 1;
+    if (std::exchange(is_at_start_, false) && line.starts_with(byte_order_mark))
+        line.remove_prefix(byte_order_mark.size());
+    if (line.size() > longest_event)
+        refuse_long_event();
+    return line;
+}
+
+void event_lines::take_line(std::string_view line)
+{
+    if (line.front() == '[' || line.front() == '{')
+        throw error(
+            errc::invalid_argument,
+            line.front() == '['
+                ? "this is a JSON array, not a stream of server-sent events; ask Gemini for one with alt=sse"
+                : "this is JSON, not a stream of server-sent events; an error, or an answer that is not "
+                  "streamed, is for append()");
+    const auto colon = line.find(':');
+    if (line.substr(0, colon) != "data") // a comment, or a member that the APIs repeat in their data
+        return;
+    auto value = colon == line.npos ? std::string_view() : line.substr(colon + 1);
+    if (value.starts_with(' '))
+        value.remove_prefix(1);
+    if (data_.size() + value.size() > longest_event) {
+        data_.clear();
+        has_data_ = false;
+        refuse_long_event();
+    }
+    if (std::exchange(has_data_, true))
+        data_ += '\n';
+    data_ += value;
+}
+
+} // namespace waymark::wire

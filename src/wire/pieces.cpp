@@ -1,0 +1,205 @@
+#include "pieces.hpp"
+
+#include "json_members.hpp"
+
+#include <boost/json/serialize.hpp>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+namespace waymark::wire {
+
+namespace json = boost::json;
+
+namespace {
+
+std::string with_article(std::string_view noun)
+{
+    const bool is_vowel =
+        !noun.empty() && std::string_view("aeiou").find(noun.front()) != std::string_view::npos;
+    return std::string(is_vowel ? "an " : "a ").append(noun);
+}
+
+//! What its API calls a part.
+std::string name_of_foreign(const part& from)
+{
+    const auto* const object = from.json().if_object();
+    if (object == nullptr)
+        return "a part of an unknown kind";
+    if (const auto type = text_at(*object, "type"); !type.empty())
+        return with_article(type);
+    for (const auto& member : *object) // Gemini's parts have their kind as a member
+        if (member.value().is_object())
+            return with_article(member.key());
+    return "a part of an unknown kind";
+}
+
+std::string name_of_media(const part& media)
+{
+    const auto type = media.media_type();
+    if (type.starts_with("image/"))
+        return "an image";
+    if (type.starts_with("audio/"))
+        return "audio";
+    if (type.starts_with("video/"))
+        return "a video";
+    return type == "application/pdf" ? "a document" : "a file";
+}
+
+//! The media that Gemini has beside the response of a function, which are no part of their own.
+std::vector<part> media_beside_response(const part& result)
+{
+    const auto* const object = result.json().if_object();
+    if (object == nullptr)
+        return {};
+    const auto* response = object_at(*object, "functionResponse");
+    if (response == nullptr)
+        response = object_at(*object, "function_response");
+    const auto* const parts = response == nullptr ? nullptr : find_at(*response, "parts");
+    if (parts == nullptr || !parts->is_array())
+        return {};
+    return message::from({{"parts", *parts}}).parts();
+}
+
+} // namespace
+
+void omissions::add(std::size_t message, std::string what)
+{
+    all_.emplace_back(message, std::move(what));
+}
+
+void omissions::add_foreign(const piece& from)
+{
+    if (from.content.kind() == part_kind::reasoning)
+        add(from.message, "the reasoning, which only the API that made it can read");
+    else
+        add(from.message, name_of_foreign(from.content) + ", which only the API that made it knows");
+}
+
+void omissions::add_media(std::size_t message, const part& media)
+{
+    const bool is_upload = !is_on_the_web(media) && media.media_base64().empty();
+    add(message, name_of_media(media) + (is_upload ? ", which was uploaded to another API"
+                                                   : ", which " + taker_ + " does not take here"));
+}
+
+void omissions::add_error_mark(std::size_t message)
+{
+    add(message, "the mark that a result is an error, which " + taker_ + " does not know; its text is there");
+}
+
+std::vector<omission> omissions::take() &&
+{
+    std::stable_sort(all_.begin(), all_.end(), [](const omission& left, const omission& right) {
+        return left.message() < right.message();
+    });
+    std::set<std::pair<std::size_t, std::string>> known;
+    std::erase_if(all_,
+                  [&](const omission& next) { return !known.emplace(next.message(), next.what()).second; });
+    return std::move(all_);
+}
+
+piece_kind kind_of(const part& from)
+{
+    switch (from.kind()) {
+    case part_kind::text:
+        return piece_kind::text;
+    case part_kind::media:
+        return from.text().empty() ? piece_kind::media : piece_kind::text;
+    case part_kind::tool_call:
+        return piece_kind::call;
+    case part_kind::tool_result:
+        return piece_kind::result;
+    case part_kind::reasoning:
+    case part_kind::other:
+        break;
+    }
+    return piece_kind::foreign;
+}
+
+result_content read_result(const piece& from, omissions& left_out)
+{
+    const auto result = from.content.result();
+    result_content content{{}, media_beside_response(from.content), result.is_error()};
+    for (const auto& next : result.parts())
+        switch (kind_of(next)) {
+        case piece_kind::text:
+            content.text += next.text();
+            break;
+        case piece_kind::media:
+            content.media.push_back(next);
+            break;
+        default:
+            left_out.add_foreign({from.message, next, {}, {}, {}});
+        }
+    return content;
+}
+
+std::string arguments_text(const part& call)
+{
+    if (const auto* const object = call.json().if_object()) {
+        const auto* const function = object_at(*object, "function");
+        const auto text = text_at(function == nullptr ? *object : *function, "arguments");
+        if (is_json(text))
+            return std::string(text); // as they are: numbers may be too large for us
+    }
+    return json::serialize(arguments_object(call));
+}
+
+json::object arguments_object(const part& call)
+{
+    auto arguments = call.call().arguments();
+    if (auto* const object = arguments.if_object())
+        return std::move(*object);
+    if (arguments.is_null())
+        return {};
+    return {{"input", std::move(arguments)}};
+}
+
+std::string_view media_type(const part& media)
+{
+    return media.media_type() == "image/jpg" ? std::string_view("image/jpeg") : media.media_type();
+}
+
+bool is_common_image(std::string_view type) noexcept
+{
+    return is_one_of(type, {"image/png", "image/jpeg", "image/gif", "image/webp"});
+}
+
+std::string data_url(const part& media)
+{
+    const auto type =
+        has_exact_type(media) ? media_type(media) : std::string_view("application/octet-stream");
+    return std::string("data:").append(type).append(";base64,").append(media.media_base64());
+}
+
+bool is_on_the_web(const part& media)
+{
+    const auto url = media.media_url();
+    // An address of Gemini's own uploads is of no use to others.
+    return (url.starts_with("https://") || url.starts_with("http://")) &&
+           !url.starts_with("https://generativelanguage.googleapis.com/");
+}
+
+bool has_exact_type(const part& media)
+{
+    return !media.media_type().empty() && !media.media_type().ends_with('*');
+}
+
+std::string joined_text(const std::vector<piece>& pieces)
+{
+    std::string joined;
+    const piece* before = nullptr;
+    for (const auto& next : pieces) {
+        if (kind_of(next.content) != piece_kind::text || next.content.text().empty())
+            continue;
+        if (before != nullptr && before->message != next.message)
+            joined += "\n\n";
+        joined += next.content.text();
+        before = &next;
+    }
+    return joined;
+}
+
+} // namespace waymark::wire
