@@ -1,7 +1,7 @@
 //! What model APIs sent comes back from every store, byte by byte, on every way that it can take.
 #include "backends.hpp"
 #include "catch.hpp"
-#include "transcripts.hpp"
+#include "recordings.hpp"
 
 #include <waymark/transfer.hpp>
 
@@ -29,10 +29,10 @@ std::string items_in(store& from, const std::string& agent_id)
 }
 
 //! An agent for each dialogue, with a checkpoint for each of its messages.
-void save_all(store& to, const std::vector<test::transcript>& recorded)
+void save_all(store& to, const std::vector<test::recording>& recorded)
 {
     for (const auto& dialogue : recorded) {
-        const auto whole = dialogue.chat();
+        const auto whole = test::conversation_of(dialogue);
         std::optional<std::string> parent;
         for (std::size_t length = 1; length <= whole.size(); ++length) {
             auto chat = whole;
@@ -48,7 +48,7 @@ void save_all(store& to, const std::vector<test::transcript>& recorded)
 
 TEST_CASE("recorded dialogues come back byte by byte: loaded, copied, exported and imported", "[stores]")
 {
-    const auto recorded = test::all_transcripts();
+    const auto recorded = test::recordings("transcripts");
     for (const auto& backend : test::all_backends())
         DYNAMIC_SECTION(backend.name())
         {
@@ -62,7 +62,7 @@ TEST_CASE("recorded dialogues come back byte by byte: loaded, copied, exported a
             import_json(by_document, export_json(*store));
             for (const auto& dialogue : recorded) {
                 INFO(dialogue.name);
-                const auto sent = items_of(dialogue.chat());
+                const auto sent = items_of(test::conversation_of(dialogue));
                 CHECK(items_in(*store, dialogue.name) == sent);
                 store->copy_agent(dialogue.name, dialogue.name + "-copy");
                 CHECK(items_in(*store, dialogue.name + "-copy") == sent);

@@ -1,5 +1,5 @@
 #include "catch.hpp"
-#include "transcripts.hpp"
+#include "recordings.hpp"
 
 #include <boost/json/serialize.hpp>
 
@@ -21,11 +21,13 @@ const std::map<std::string, std::string> beyond_repair = {
 
 conversation items(const char* text)
 {
-    conversation chat;
-    const auto parsed = json::parse(text);
-    for (const auto& item : parsed.as_array())
-        chat.push(message::from(item.as_object()));
-    return chat;
+    return test::conversation_of(test::parse(text).as_array());
+}
+
+//! Why its API refuses it as it is; null if it does not.
+const json::value* refusal_of(const test::recording& recorded)
+{
+    return recorded.content.if_contains("refused");
 }
 
 std::string written(const conversation& chat)
@@ -40,11 +42,11 @@ std::string written(const conversation& chat)
 
 TEST_CASE("a dialogue that its API takes is left as it is")
 {
-    for (const auto& recorded : test::all_transcripts()) {
-        if (recorded.refused)
+    for (const auto& recorded : test::recordings("transcripts")) {
+        if (refusal_of(recorded) != nullptr)
             continue;
-        INFO(recorded.name << ": " << recorded.about);
-        auto chat = recorded.chat();
+        INFO(recorded.name);
+        auto chat = test::conversation_of(recorded);
         const auto before = chat;
         CHECK(chat.unanswered_tool_calls().empty());
         const auto report = chat.repair();
@@ -55,14 +57,14 @@ TEST_CASE("a dialogue that its API takes is left as it is")
 
 TEST_CASE("a dialogue that its API refuses is taken when it was repaired")
 {
-    for (const auto& recorded : test::all_transcripts()) {
-        if (!recorded.refused || beyond_repair.contains(recorded.name))
+    for (const auto& recorded : test::recordings("transcripts")) {
+        if (refusal_of(recorded) == nullptr || beyond_repair.contains(recorded.name))
             continue;
-        INFO(recorded.name << ": " << *recorded.refused);
-        auto chat = recorded.chat();
+        INFO(recorded.name << ": " << *refusal_of(recorded));
+        auto chat = test::conversation_of(recorded);
         CHECK(chat.repair());
         INFO(written(chat));
-        CHECK(test::complaints(recorded, chat) == "");
+        CHECK(test::violations(recorded.api, wire::make_request(recorded.api, chat)) == test::accepted);
         CHECK(chat.unanswered_tool_calls().empty());
         CHECK_FALSE(chat.repair());
     }
@@ -86,7 +88,7 @@ TEST_CASE("answers have the shape of their call, and stand where its API wants t
     CHECK(report.answered() == 5);
     CHECK(report.moved() == 0);
     CHECK(report.dropped() == 0);
-    CHECK(written(chat) == json::serialize(json::parse(R"([
+    CHECK(written(chat) == json::serialize(test::parse(R"([
         {"role": "user", "content": "go"},
         {"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "f", "input": {}},
                                           {"type": "tool_use", "id": "b", "name": "g", "input": {}}]},
@@ -119,7 +121,7 @@ TEST_CASE("what was cut off goes, and what was said before it stays")
     ])");
     CHECK(chat.unanswered_tool_calls().empty()); // nobody can run half a call
     CHECK(chat.repair().dropped() == 5);
-    CHECK(written(chat) == json::serialize(json::parse(R"([
+    CHECK(written(chat) == json::serialize(test::parse(R"([
         {"role": "assistant", "content": "Let me look.", "tool_calls": [
             {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{\"q\": 1}"}}]},
         {"role": "tool", "tool_call_id": "a", "content": "found"},
@@ -158,9 +160,9 @@ TEST_CASE("a repaired conversation shares what stands before the damage")
 
 TEST_CASE("windows of every size keep calls with their results, and reasoning with what it led to")
 {
-    for (const auto& recorded : test::all_transcripts()) {
-        auto chat = recorded.chat();
-        if (recorded.refused && beyond_repair.contains(recorded.name))
+    for (const auto& recorded : test::recordings("transcripts")) {
+        auto chat = test::conversation_of(recorded);
+        if (beyond_repair.contains(recorded.name))
             continue;
         chat.repair();
         for (std::uint64_t budget = 1; budget <= chat.estimated_tokens() + 1; budget += 7) {
