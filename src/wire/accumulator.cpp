@@ -1,8 +1,8 @@
+#include "../values/json_document.hpp"
 #include "api_errors.hpp"
 #include "assembler.hpp"
 #include "event_lines.hpp"
 #include "json_members.hpp"
-#include "../values/json_document.hpp"
 
 #include <waymark/error.hpp>
 #include <waymark/wire.hpp>

@@ -1,7 +1,7 @@
+#include "../values/json_document.hpp"
 #include "api_errors.hpp"
 #include "assembler.hpp"
 #include "json_members.hpp"
-#include "../values/json_document.hpp"
 
 #include <waymark/error.hpp>
 

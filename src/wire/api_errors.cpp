@@ -1,7 +1,7 @@
 #include "api_errors.hpp"
 
-#include "json_members.hpp"
 #include "../values/text.hpp"
+#include "json_members.hpp"
 
 #include <waymark/error.hpp>
 

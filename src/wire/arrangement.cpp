@@ -1,9 +1,9 @@
 #include "arrangement.hpp"
 
-#include "call_ids.hpp"
-#include "json_members.hpp"
 #include "../values/item_parts.hpp"
 #include "../values/tool_pairing.hpp"
+#include "call_ids.hpp"
+#include "json_members.hpp"
 
 #include <algorithm>
 #include <span>

@@ -1,8 +1,8 @@
 //! Ids of calls that every API of a request takes.
 #pragma once
 
-#include "arrangement.hpp"
 #include "../values/tool_pairing.hpp"
+#include "arrangement.hpp"
 
 #include <string>
 #include <vector>
