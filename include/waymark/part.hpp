@@ -72,6 +72,9 @@ public:
     //! Text and media. @throws waymark::error `invalid_argument` if a part is anything else.
     tool_result(std::string call_id, std::vector<part> parts);
 
+    //! The name of the tool. Needed for calls without an id, which Gemini may make.
+    tool_result& with_name(std::string name) &;
+    tool_result&& with_name(std::string name) && { return std::move(with_name(std::move(name))); }
     //! The tool failed: the model is told so, where its API can say it.
     tool_result& with_error() & noexcept { is_error_ = true; return *this; }
     tool_result&& with_error() && noexcept { is_error_ = true; return std::move(*this); }
@@ -79,7 +82,7 @@ public:
     //! The call that it answers; may be empty for Gemini, which goes by name and order.
     const std::string& call_id() const& noexcept { return call_id_; }
     std::string call_id() && { return std::move(call_id_); }
-    //! The name of the tool, where the API repeats it.
+    //! The name of the tool, where the API or its maker gives it.
     const std::string& name() const& noexcept { return name_; }
     std::string name() && { return std::move(name_); }
     bool is_error() const noexcept { return is_error_; }

@@ -36,7 +36,7 @@ public:
 
     //! The index of its message in the conversation.
     std::size_t message() const noexcept { return message_; }
-    //! "the reasoning of another API", "a web_search_call", …
+    //! "the reasoning, which only the API that made it can read", …
     const std::string& what() const& noexcept { return what_; }
     std::string what() && { return std::move(what_); }
 
@@ -65,10 +65,14 @@ private:
     std::vector<omission> left_out_;
 };
 
-// Items of the API are sent verbatim. Others are converted from their parts, so that a conversation can go on
-// with another model. What cannot be carried over is left out and listed: reasoning that another API has
-// signed, an API's own tools, media that the API does not take. Ids of calls that the API would refuse are
-// replaced, the same in call and result.
+// Items of the API are sent verbatim, but for what it gives and does not take back: members around an answer of
+// Anthropic's, the status of reasoning, blank texts, arguments that are no JSON. Others are converted from their
+// parts, so that a conversation can go on with another model. What cannot be carried over is left out and listed:
+// reasoning that another API has signed, an API's own tools, media that the API does not take. Ids of calls that the
+// API would refuse are replaced, the same in call and result.
+//
+// Anthropic and Gemini want a user to begin. Where none does, as in a window, a message says that earlier ones are left
+// out.
 //
 // `repair()` a conversation that was resumed first: these functions send what they are given. To keep within
 // the model's context, give them `chat.window()`.
@@ -139,7 +143,7 @@ public:
     //! before is kept.
     void add(const boost::json::object& event);
     //! The next bytes of the body, as server-sent events; they may be cut anywhere.
-    //! @throws waymark::error as `add`, and for what is no JSON.
+    //! @throws waymark::error as `add`, and for what is no JSON. What came before that event is kept.
     void feed(std::string_view bytes);
 
     //! Whether the API has said that this was all.

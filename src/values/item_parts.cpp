@@ -390,17 +390,22 @@ std::string_view role_name(role which) noexcept
 
 bool part_access::is_cut_off(const part& call)
 {
-    if (call.body_ == nullptr)
-        return false;
-    const auto* const text = call.body_->if_string();
     const auto* const object = call.json_->if_object();
-    if (text == nullptr || text->empty() || object == nullptr)
+    if (object == nullptr)
+        return false;
+    if (const auto* const of_gemini = object_at(*object, "functionCall")) // its arguments may come in pieces
+        if (of_gemini->contains("partialArgs") || of_gemini->contains("willContinue"))
+            return true;
+    const auto* const text = call.body_ == nullptr ? nullptr : call.body_->if_string();
+    if (text == nullptr)
         return false;
     const auto type = text_at(*object, "type");
-    if (type == "custom_tool_call" || type == "custom") // their input is any text
-        return text_at(*object, "status") == "incomplete";
     if (type == "tool_use")
         return true; // an object, otherwise
+    if (type == "custom_tool_call" || type == "custom") // their input is any text
+        return text_at(*object, "status") == "incomplete";
+    if (text->empty())
+        return false;
     // Whether it is JSON at all: what it holds may be more than our numbers can.
     json::parse_options options;
     options.max_depth = deepest_arguments;
@@ -516,6 +521,8 @@ json::object make_call_item(std::string text, const std::vector<tool_call>& call
 json::object make_result_item(const tool_result& result)
 {
     json::object item{{"role", "tool"}, {"tool_call_id", result.call_id()}};
+    if (!result.name().empty())
+        item.emplace("name", result.name());
     const auto& parts = result.parts();
     if (parts.size() == 1 && parts.front().kind() == part_kind::text)
         item.emplace("content", parts.front().text());

@@ -85,6 +85,13 @@ tool_result::tool_result(std::string call_id, std::vector<part> parts)
                                                     " has a part that is neither text nor media");
 }
 
+tool_result& tool_result::with_name(std::string name) &
+{
+    detail::require_utf8(name, "the name of a tool");
+    name_ = std::move(name);
+    return *this;
+}
+
 std::string tool_result::text() const
 {
     std::string text;

@@ -14,9 +14,7 @@ namespace {
 const std::map<std::string, std::string> beyond_repair = {
     {"gemini/lost_signature", "only the model could sign it"},
     {"gemini/interleaved_calls", "only the model could sign it"},
-    {"gemini/call_after_answer", "something of the user is missing"},
     {"responses/reasoning_of_an_open_model", "it is whole; OpenAI's own API does not take it"},
-    {"responses/reasoning_with_status", "it is whole; the API does not take back what it sent"},
 };
 
 conversation items(const char* text)

@@ -126,6 +126,7 @@ static_assert(gives_paths<const history&> && !gives_paths<history>);
 static_assert(KEEPS_TEMPORARY(message, with_id("m")));
 static_assert(KEEPS_TEMPORARY(message, with_item({})));
 static_assert(KEEPS_TEMPORARY(tool_result, with_error()));
+static_assert(KEEPS_TEMPORARY(tool_result, with_name("f")));
 static_assert(KEEPS_TEMPORARY(conversation, with_system_prompt("")));
 static_assert(KEEPS_TEMPORARY(checkpoint, with_id("c")));
 static_assert(KEEPS_TEMPORARY(checkpoint_header, with_pinned(true)));

@@ -58,13 +58,6 @@ bool is_cut_off(const recording& stream)
     return stream.content.contains("cut_off");
 }
 
-//! Nothing puts the pieces of Gemini's arguments together, which come only on demand; they are kept as they
-//! came.
-bool has_arguments_in_pieces(const recording& stream)
-{
-    return stream.name == "gemini/cut_off_in_arguments";
-}
-
 } // namespace
 
 TEST_CASE("the events of a stream make the answer that the API would have given at once")
