@@ -15,7 +15,6 @@
 #include "http_client.hpp"
 
 #include <waymark/waymark.hpp>
-#include <waymark/wire.hpp>
 
 #include <asio/co_spawn.hpp>
 #include <asio/io_context.hpp>
