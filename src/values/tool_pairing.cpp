@@ -20,6 +20,8 @@ public:
             by_id_[added.id].push_back(calls_.size());
         if (!added.name.empty())
             by_name_[added.name].push_back(calls_.size());
+        if (added.id.empty())
+            by_name_[{}].push_back(calls_.size()); // a result may say nothing of its call
         calls_.push_back(added);
     }
 
@@ -28,7 +30,7 @@ public:
         if (!id.empty())
             if (const auto found = newest_of(by_id_, id))
                 return found;
-        return name.empty() ? std::nullopt : first_of_turn(id, name);
+        return name.empty() && !id.empty() ? std::nullopt : first_of_turn(id, name);
     }
 
 private:

@@ -10,16 +10,17 @@
 
 namespace waymark::detail {
 
-//! By id; the newest call of that id before the result that has none yet, since some models count their calls anew
-//! in each turn. Without an id, as in Gemini's contents: by name, in order. Views of the conversation, which has to
-//! live as long.
+//! By id; the newest call of that id before the result that has none yet, since some models count their calls
+//! anew in each turn. Without an id, as in Gemini's contents: by name, in order; without a name either, as of
+//! a result that was made by hand with the empty id of such a call: in order, among the calls without an id.
+//! Views of the conversation, which has to live as long.
 struct tool_pairing {
     struct call {
-        std::size_t message;   // its index
-        std::size_t part;      // the index of the part in the message
-        std::string_view id;   // may be empty
-        std::string_view name; // of the tool
-        bool is_cut_off;       // its arguments are no JSON: nobody can run it
+        std::size_t message;               // its index
+        std::size_t part;                  // the index of the part in the message
+        std::string_view id;               // may be empty
+        std::string_view name;             // of the tool
+        bool is_cut_off;                   // its arguments are no JSON: nobody can run it
         std::optional<std::size_t> result; // its index in `results`
     };
     struct result {

@@ -294,6 +294,22 @@ TEST_CASE("a compaction does not cut a call from its result")
         CHECK(chat.compacted("s", keep).size() == 5); // the summary and all of the turn
 }
 
+TEST_CASE("results made by hand answer calls without ids in their order")
+{
+    const auto calls = json::parse(
+        R"({"role": "model", "parts": [{"functionCall": {"name": "book", "args": {"night": 1}}},
+                                       {"functionCall": {"name": "book", "args": {"night": 2}}}]})");
+    conversation chat;
+    chat.push(message::from(calls.as_object()));
+    for (const auto* text : {"the first", "the second"}) {
+        REQUIRE_FALSE(chat.unanswered_tool_calls().empty());
+        const auto call = chat.unanswered_tool_calls().front();
+        CHECK(call.id().empty());
+        chat.push(message::tool_result(call.id(), text));
+    }
+    CHECK(chat.unanswered_tool_calls().empty());
+}
+
 TEST_CASE("an extra member cannot take the place of the messages")
 {
     CHECK_THROWS_AS(conversation().with_extra("messages", 5), error);
