@@ -248,11 +248,10 @@ private:
         // Not the ids of the calls: Gemini may give none, and some models begin anew in each answer.
         const auto answer_id = chat_.back().id();
         for (std::size_t i = 0; i < calls.size(); ++i) {
-            waymark::tool_result result(calls[i].id(),
-                                        "there is only book_night, which wants a whole number");
+            waymark::tool_result result(calls[i], "there is only book_night, which wants a whole number");
             if (const auto night = night_of(calls[i])) {
                 const auto receipt = co_await book(answer_id + "/" + std::to_string(i), *night);
-                result = waymark::tool_result(calls[i].id(), std::string(receipt.as_string()));
+                result = waymark::tool_result(calls[i], std::string(receipt.as_string()));
             } else {
                 result.with_error(); // the model is told, and may try again
             }

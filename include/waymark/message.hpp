@@ -42,7 +42,9 @@ public:
     static message assistant(std::string text);
     static message assistant(std::string text, std::vector<tool_call> tool_calls);
     static message tool_result(std::string tool_call_id, std::string text);
-    //! With images, or with an error: `tool_result(waymark::tool_result("call_1", "no such file").with_error())`.
+    //! Also for calls without an id, as Gemini may make.
+    static message tool_result(const tool_call& answered, std::string text);
+    //! With images, or with an error: `tool_result(waymark::tool_result(call, "no such file").with_error())`.
     static message tool_result(waymark::tool_result result);
     //! What an API sent: any object, and nothing is added to it. It becomes a message with a new id and the
     //! present time.

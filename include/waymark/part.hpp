@@ -69,6 +69,8 @@ class tool_result {
 public:
     //! @throws waymark::error `invalid_argument`: invalid UTF-8.
     tool_result(std::string call_id, std::string text);
+    //! By its id, or by its name where it has none.
+    tool_result(const tool_call& answered, std::string text);
     //! Text and media. @throws waymark::error `invalid_argument` if a part is anything else.
     tool_result(std::string call_id, std::vector<part> parts);
 
@@ -89,7 +91,7 @@ public:
     //! Its text parts, joined.
     std::string text() const;
     const std::vector<part>& parts() const& noexcept { return parts_; }
-    std::vector<part> parts() && { return std::move(parts_); }
+    std::vector<part> parts() &&;
 
 private:
     friend class part;
@@ -155,6 +157,11 @@ private:
     std::string_view media_data_;
     std::string_view media_url_;
 };
+
+inline std::vector<part> tool_result::parts() &&
+{
+    return std::move(parts_);
+}
 
 //! JSON both ways, as {"id": …, "name": …, "arguments": …}. Bad input throws waymark::error with
 //! `errc::invalid_argument` and names the member.

@@ -212,6 +212,13 @@ message message::tool_result(std::string tool_call_id, std::string text)
     return data::make_plain(random_id(), now(), role::tool, std::move(text), std::move(tool_call_id));
 }
 
+message message::tool_result(const tool_call& answered, std::string text)
+{
+    if (!answered.id().empty())
+        return tool_result(answered.id(), std::move(text));
+    return tool_result(waymark::tool_result(answered, std::move(text)));
+}
+
 message message::tool_result(waymark::tool_result result)
 {
     return from(detail::make_result_item(result));

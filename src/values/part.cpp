@@ -75,6 +75,13 @@ tool_result::tool_result(std::string call_id, std::string text) : call_id_(std::
     parts_.push_back(part::text(std::move(text)));
 }
 
+tool_result::tool_result(const tool_call& answered, std::string text)
+    : tool_result(answered.id(), std::move(text))
+{
+    if (answered.id().empty())
+        name_ = answered.name();
+}
+
 tool_result::tool_result(std::string call_id, std::vector<part> parts)
     : call_id_(std::move(call_id)), parts_(std::move(parts))
 {

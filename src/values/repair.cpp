@@ -81,7 +81,7 @@ json::object answer_to(const part& call, call_shape shape, const std::string& te
     const auto name = part_access::name(call);
     switch (shape) {
     case call_shape::listed:
-        return {{"role", "tool"}, {"tool_call_id", id}, {"content", text}};
+        return detail::make_result_item(tool_result(call.call(), text));
     case call_shape::named:
         return {{"role", "function"}, {"name", name}, {"content", text}};
     case call_shape::item:
@@ -294,7 +294,22 @@ private:
         if (missing.empty() && results.empty())
             return;
         std::sort(results.begin(), results.end());
+        if (are_joined(shape_) && std::any_of(results.begin(), results.end(), [this](std::size_t result) {
+                return is_message(pairing_.results[result]);
+            })) { // results that were made by hand: all of the turn are messages then, and are joined when they are sent
+            shape_ = call_shape::listed;
+            for (auto& next : missing)
+                next.shape = call_shape::listed;
+        }
         are_joined(shape_) ? answer_jointly(index, results, missing) : answer_one_by_one(index, results, missing);
+    }
+
+    //! Whether the result is a message, and not an entry of one.
+    bool is_message(const tool_pairing::result& result) const
+    {
+        const auto& from = *messages_[result.message];
+        return message_access::is_plain(from) ||
+               &message_access::parts_of_item(from)[result.part].json().as_object() == &from.item();
     }
 
     //! Every result is a message: those that came, then those that came late, then those that never came.

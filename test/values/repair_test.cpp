@@ -60,7 +60,7 @@ TEST_CASE("a dialogue that its API refuses is taken when it was repaired")
             continue;
         INFO(recorded.name << ": " << *refusal_of(recorded));
         auto chat = test::conversation_of(recorded);
-        CHECK(chat.repair());
+        chat.repair();
         INFO(written(chat));
         CHECK(test::violations(recorded.api, wire::make_request(recorded.api, chat)) == test::accepted);
         CHECK(chat.unanswered_tool_calls().empty());
@@ -143,6 +143,35 @@ TEST_CASE("results without a call are dropped, and late ones moved behind their 
     REQUIRE(chat.size() == 3);
     CHECK(chat[1] == late); // the same message, with its id
     CHECK(chat[2].text() == "are you there?");
+}
+
+TEST_CASE("results that were made by hand answer calls of any API")
+{
+    for (const auto* text : {R"([{"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "f", "input": {}},
+                                                                  {"type": "tool_use", "id": "b", "name": "g", "input": {}}]}])",
+                             R"([{"role": "model", "parts": [{"functionCall": {"name": "f", "args": {}}},
+                                                             {"functionCall": {"name": "g", "args": {}}}]}])",
+                             R"([{"type": "function_call", "call_id": "a", "name": "f", "arguments": "{}"},
+                                 {"type": "function_call", "call_id": "b", "name": "g", "arguments": "{}"}])"}) {
+        auto chat = items(text);
+        const auto calls = chat.unanswered_tool_calls();
+        REQUIRE(calls.size() == 2);
+        chat.push(message::tool_result(calls[1], "done"));
+        REQUIRE(chat.unanswered_tool_calls().size() == 1);
+        CHECK(chat.unanswered_tool_calls()[0].name() == "f");
+        chat.push(message::user("and?"));
+        CHECK(chat.repair("lost").answered() == 1);
+        INFO(written(chat));
+        CHECK(chat.unanswered_tool_calls().empty());
+        CHECK(chat.back().text() == "and?");
+        for (const auto api : test::all_apis) {
+            auto asked = conversation().with_system_prompt("s");
+            asked.push(message::user("go"));
+            for (const auto& next : chat)
+                asked.push(next);
+            CHECK(test::violations(api, wire::make_request(api, asked)) == test::accepted);
+        }
+    }
 }
 
 TEST_CASE("a repaired conversation shares what stands before the damage")
