@@ -185,8 +185,8 @@ public:
     std::uint64_t estimated_tokens(const token_counter& count) const;
 
     //! What to send to a model: the system prompt, then the newest messages that fit `max_tokens()`. A call
-    //! stays together with its results, and reasoning with what it belongs to; results without a call are left
-    //! out. Linear in the length.
+    //! stays together with its results, and reasoning with what it belongs to; results without a call are
+    //! left out. Linear in the length.
     conversation window() const;
     conversation window(const token_counter& count) const;
 
@@ -196,15 +196,16 @@ public:
     //! Makes a conversation that model APIs accept of one that a crash or a broken stream has left.
     //!
     //! Unanswered calls get the given text as their result, in the shape of the call and in the place where
-    //! its API insists on it; results that came too late are moved there. Results without a call are dropped, and
-    //! so is what a stream cut off in its middle: calls whose arguments are no JSON, reasoning without its
-    //! signature or without what it belongs to, empty answers. Everything else stays as it is, verbatim.
-    repair_report repair(const std::string& text = "interrupted: the tool was started and its result was lost");
+    //! its API insists on it; results that came too late are moved there. Results without a call are dropped,
+    //! and so is what a stream cut off in its middle: calls whose arguments are no JSON, reasoning without
+    //! its signature or without what it belongs to, empty answers. Everything else stays as it is, verbatim.
+    repair_report
+    repair(const std::string& text = "interrupted: the tool was started and its result was lost");
 
-    //! The same conversation with a summary in place of its older messages: the system prompt, the summary (as
-    //! a message of the user), and the newest `keep_last` messages, more where a call would be cut from its
-    //! result. Remembers which messages the summary stands for: the checkpoint that was saved before keeps
-    //! them, and `session::async_transcript` finds them there. Costs a save as much as the summary.
+    //! The same conversation with a summary in place of its older messages: the system prompt, the summary
+    //! (as a message of the user), and the newest `keep_last` messages, more where a call would be cut from
+    //! its result. Remembers which messages the summary stands for: the checkpoint that was saved before
+    //! keeps them, and `session::async_transcript` finds them there. Costs a save as much as the summary.
     //! Does nothing if there is nothing to leave out.
     conversation compacted(std::string summary, std::size_t keep_last) const;
     conversation compacted(message summary, std::size_t keep_last) const;

@@ -26,8 +26,8 @@ enum class role { system, developer, user, assistant, model, tool, other };
 //!
 //! **The item is kept verbatim**, whatever its shape: signatures and encrypted reasoning, members that nobody
 //! has heard of, their order. `item()` gives it back as it came, through every store. What the library
-//! understands of it are views, the same for every shape: OpenAI's Chat Completions and Responses, Anthropic's
-//! Messages, Gemini's contents, MCP's content.
+//! understands of it are views, the same for every shape: OpenAI's Chat Completions and Responses,
+//! Anthropic's Messages, Gemini's contents, MCP's content.
 //!
 //! What a message holds is immutable and shared by its copies, so that copying is cheap; `with_*` make this
 //! object another message and leave its copies alone. A message is valid from the beginning: constructors
@@ -53,7 +53,8 @@ public:
     //! The item. Of a message that was made by hand: in the shape of Chat Completions.
     const boost::json::object& item() const&;
     boost::json::object item() && { return item(); }
-    //! The library's own name of the message: a random UUID unless given. An id that the API gave is in the item.
+    //! The library's own name of the message: a random UUID unless given. An id that the API gave is in the
+    //! item.
     const std::string& id() const& noexcept;
     std::string id() && { return id(); }
     waymark::timestamp timestamp() const noexcept;
@@ -81,8 +82,8 @@ public:
     //! How deep its JSON nests.
     std::size_t depth() const noexcept;
     //! A rough number of model tokens: a quarter of the bytes of text, reasoning, calls, results and whatever
-    //! else is in it; 1,600 for an image, and for other media one for each 32 bytes, at least 1,600; and four for the
-    //! frame. Signatures and encrypted reasoning count nothing. docs/messages.md says why.
+    //! else is in it; 1,600 for an image, and for other media one for each 32 bytes, at least 1,600; and four
+    //! for the frame. Signatures and encrypted reasoning count nothing. docs/messages.md says why.
     std::size_t estimated_tokens() const noexcept;
 
     //! Equal content: the JSON of both (`boost::json::value_from`) is the same, byte by byte. So the order of
@@ -100,9 +101,9 @@ private:
 };
 
 //! JSON both ways: {"id": …, "timestamp": …, "item": {…}}, `boost::json::value_from(message)` and
-//! `boost::json::value_to<message>(value)`. Also reads the form of earlier versions, in which id and timestamp
-//! stood among the members of the item. Bad input throws waymark::error with `errc::invalid_argument` and
-//! names the member.
+//! `boost::json::value_to<message>(value)`. Also reads the form of earlier versions, in which id and
+//! timestamp stood among the members of the item. Bad input throws waymark::error with
+//! `errc::invalid_argument` and names the member.
 void tag_invoke(boost::json::value_from_tag, boost::json::value& to, const message& from);
 message tag_invoke(boost::json::value_to_tag<message>, const boost::json::value& from);
 

@@ -78,8 +78,16 @@ public:
     tool_result& with_name(std::string name) &;
     tool_result&& with_name(std::string name) && { return std::move(with_name(std::move(name))); }
     //! The tool failed: the model is told so, where its API can say it.
-    tool_result& with_error() & noexcept { is_error_ = true; return *this; }
-    tool_result&& with_error() && noexcept { is_error_ = true; return std::move(*this); }
+    tool_result& with_error() & noexcept
+    {
+        is_error_ = true;
+        return *this;
+    }
+    tool_result&& with_error() && noexcept
+    {
+        is_error_ = true;
+        return std::move(*this);
+    }
 
     //! The call that it answers; may be empty for Gemini, which goes by name and order.
     const std::string& call_id() const& noexcept { return call_id_; }

@@ -139,8 +139,9 @@ public:
                     });
     }
 
-    //! The whole story of the head's conversation, from the newest message back: where a summary stands for older
-    //! messages (`conversation::compacted`), the checkpoints from before the compaction have them. In pages:
+    //! The whole story of the head's conversation, from the newest message back: where a summary stands for
+    //! older messages (`conversation::compacted`), the checkpoints from before the compaction have them. In
+    //! pages:
     //!
     //! @code
     //! waymark::transcript_options options;

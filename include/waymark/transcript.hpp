@@ -52,7 +52,8 @@ private:
 class transcript_page {
 public:
     transcript_page() = default;
-    transcript_page(std::vector<message> messages, std::optional<transcript_cursor> earlier, std::size_t missing)
+    transcript_page(std::vector<message> messages, std::optional<transcript_cursor> earlier,
+                    std::size_t missing)
         : messages_(std::move(messages)), earlier_(std::move(earlier)), missing_(missing)
     {
     }
@@ -63,8 +64,8 @@ public:
     //! Where to go on; none at the beginning of the story.
     const std::optional<transcript_cursor>& earlier() const& noexcept { return earlier_; }
     std::optional<transcript_cursor> earlier() && { return std::move(earlier_); }
-    //! How many messages in front of these were compacted away and are in no checkpoint: that was pruned, or they
-    //! were never saved. Where none is left, the page begins with their summary.
+    //! How many messages in front of these were compacted away and are in no checkpoint: that was pruned, or
+    //! they were never saved. Where none is left, the page begins with their summary.
     std::size_t missing() const noexcept { return missing_; }
 
 private:

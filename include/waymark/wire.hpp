@@ -65,14 +65,14 @@ private:
     std::vector<omission> left_out_;
 };
 
-// Items of the API are sent verbatim, but for what it gives and does not take back: members around an answer of
-// Anthropic's, the status of reasoning, blank texts, arguments that are no JSON. Others are converted from their
-// parts, so that a conversation can go on with another model. What cannot be carried over is left out and listed:
-// reasoning that another API has signed, an API's own tools, media that the API does not take. Ids of calls that the
-// API would refuse are replaced, the same in call and result.
+// Items of the API are sent verbatim, but for what it gives and does not take back: members around an answer
+// of Anthropic's, the status of reasoning, blank texts, arguments that are no JSON. Others are converted from
+// their parts, so that a conversation can go on with another model. What cannot be carried over is left out
+// and listed: reasoning that another API has signed, an API's own tools, media that the API does not take.
+// Ids of calls that the API would refuse are replaced, the same in call and result.
 //
-// Anthropic and Gemini want a user to begin. Where none does, as in a window, a message says that earlier ones are left
-// out.
+// Anthropic and Gemini want a user to begin. Where none does, as in a window, a message says that earlier
+// ones are left out.
 //
 // `repair()` a conversation that was resumed first: these functions send what they are given. To keep within
 // the model's context, give them `chat.window()`.
@@ -101,8 +101,8 @@ public:
     //! In the words of the API: "stop", "tool_calls", "end_turn", "MAX_TOKENS", …; empty if it gave none.
     const std::string& stop_reason() const& noexcept { return stop_reason_; }
     std::string stop_reason() && { return std::move(stop_reason_); }
-    //! The model did not come to its end: it ran into a limit, or the stream broke off. `conversation::repair`
-    //! removes what cannot be sent back.
+    //! The model did not come to its end: it ran into a limit, or the stream broke off.
+    //! `conversation::repair` removes what cannot be sent back.
     bool is_cut_off() const noexcept { return is_cut_off_; }
 
 private:
@@ -113,8 +113,8 @@ private:
 
 // Take the API's whole answer, parsed; what it said becomes messages, verbatim. With several choices or
 // candidates, the first one.
-// @throws waymark::error `invalid_argument` if it is an error of the API, whose text is in the message, or no answer
-// of this API. Nothing is appended then.
+// @throws waymark::error `invalid_argument` if it is an error of the API, whose text is in the message, or no
+// answer of this API. Nothing is appended then.
 
 answer append_chat_completions(conversation& chat, const boost::json::object& response);
 answer append_responses(conversation& chat, const boost::json::object& response);
@@ -139,8 +139,8 @@ public:
     ~accumulator();
 
     //! The next event, parsed.
-    //! @throws waymark::error `invalid_argument` if it is an error of the API, or no event of it. What was added
-    //! before is kept.
+    //! @throws waymark::error `invalid_argument` if it is an error of the API, or no event of it. What was
+    //! added before is kept.
     void add(const boost::json::object& event);
     //! The next bytes of the body, as server-sent events; they may be cut anywhere.
     //! @throws waymark::error as `add`, and for what is no JSON. What came before that event is kept.
@@ -148,8 +148,8 @@ public:
 
     //! Whether the API has said that this was all.
     bool is_complete() const noexcept;
-    //! What the API would have answered without streaming, as far as it came. A call that is not complete has its
-    //! arguments as the string that came.
+    //! What the API would have answered without streaming, as far as it came. A call that is not complete has
+    //! its arguments as the string that came.
     boost::json::object response() const;
 
 private:

@@ -49,8 +49,7 @@ class message_numbers {
 public:
     std::size_t of(const message& value)
     {
-        const auto hash =
-            std::hash<std::string_view>()(value.id()) ^ value.bytes() * 31U;
+        const auto hash = std::hash<std::string_view>()(value.id()) ^ value.bytes() * 31U;
         auto& known = numbers_[hash];
         for (const auto& [other, number] : known)
             if (*other == value)

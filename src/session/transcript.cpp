@@ -21,8 +21,8 @@ public:
         wanted_.scope(scope_).limit(page_size).after(cursor(agent_id_, of.sequence()));
     }
 
-    //! None if there are no more, or the next one was pruned. A parent is older than its child: whatever links are
-    //! stored, this comes to an end.
+    //! None if there are no more, or the next one was pruned. A parent is older than its child: whatever
+    //! links are stored, this comes to an end.
     std::optional<std::string> at(std::size_t distance)
     {
         while (found_.size() <= distance && next_) {
@@ -70,9 +70,10 @@ bool has_summary(const checkpoint& in, const std::string& id)
     return compacted && compacted->summary_id() == id;
 }
 
-//! The nearest checkpoint from before a compaction. All that were made since have its summary: the place where that
-//! begins is found in steps that double, and then by halving.
-std::optional<checkpoint> find_uncompacted(store& from, const checkpoint& compacted, const std::string& summary)
+//! The nearest checkpoint from before a compaction. All that were made since have its summary: the place
+//! where that begins is found in steps that double, and then by halving.
+std::optional<checkpoint> find_uncompacted(store& from, const checkpoint& compacted,
+                                           const std::string& summary)
 {
     ancestors line(from, compacted);
     std::optional<checkpoint> found;
@@ -128,20 +129,24 @@ transcript_page read_transcript(store& from, const std::string& agent_id, const 
         throw error(errc::invalid_argument, "a transcript of no messages was asked for; "
                                             "transcript_options::limit takes 1 or more");
     const auto& place = options.before();
-    const auto point = place ? from.load(agent_id, scope, place->checkpoint_id()) : load_head(from, agent_id, scope);
+    const auto point =
+        place ? from.load(agent_id, scope, place->checkpoint_id()) : load_head(from, agent_id, scope);
     if (!point && place)
-        throw error(errc::not_found, "the transcript of agent " + detail::quoted(agent_id) + " went on in checkpoint " +
-                                         detail::quoted(place->checkpoint_id()) + ", which is not there any more; begin anew");
+        throw error(errc::not_found, "the transcript of agent " + detail::quoted(agent_id) +
+                                         " went on in checkpoint " + detail::quoted(place->checkpoint_id()) +
+                                         ", which is not there any more; begin anew");
     if (!point)
         return {};
     const auto& chat = point->conversation();
     const auto end = std::min(place ? place->end() : chat.size(), chat.size());
     const auto compacted = chat.compaction();
     // A summary that was removed since, or replaced, stands for nothing.
-    const bool has_place = compacted && compacted->first() < end && chat[compacted->first()].id() == compacted->summary_id();
+    const bool has_place =
+        compacted && compacted->first() < end && chat[compacted->first()].id() == compacted->summary_id();
     const auto begin = has_place ? compacted->first() + 1 : 0;
     if (end - begin > options.limit())
-        return {slice(chat, end - options.limit(), end), transcript_cursor(point->id(), end - options.limit()), 0};
+        return {slice(chat, end - options.limit(), end),
+                transcript_cursor(point->id(), end - options.limit()), 0};
     if (!has_place)
         return {slice(chat, 0, end), std::nullopt, 0};
     const auto before = find_uncompacted(from, *point, compacted->summary_id());

@@ -72,7 +72,7 @@ private:
     std::uint64_t store_number_;
     std::size_t largest_value_;
     std::vector<written_checkpoint>* written_;
-    std::vector<const remembered_prefix*> remembered_; // each with a reference
+    std::vector<const remembered_prefix*> remembered_;                          // each with a reference
     std::vector<std::pair<std::shared_ptr<history_line>, std::int64_t>> lines_; // and where they will be
     bool writing_ = false;
     bool is_committed_ = false;

@@ -32,7 +32,8 @@ private:
     std::vector<transaction::message_size> messages_; // by number
     std::vector<std::size_t> next_; // a row that is not taken leads to itself, others onwards
     std::unordered_map<std::int64_t, std::int64_t> objects_;
-    std::unordered_map<std::int64_t, std::vector<std::int64_t>> parts_; // objects by the first message of a row
+    std::unordered_map<std::int64_t, std::vector<std::int64_t>>
+        parts_; // objects by the first message of a row
     bool is_readable_ = true;
 };
 

@@ -122,8 +122,10 @@ outlined_message::outlined_message(std::string json) : json_(std::move(json))
     for (const auto& [begin, size] : find_large_parts(json_)) {
         text.append(json_, end, begin - end);
         end = begin + size;
-        parts_.push_back({begin, size, std::string(view(sha256(std::string_view(json_).substr(begin, size))))});
-        line_ += (line_.empty() ? "#" : "") + std::to_string(text.size()) + ':' + to_hex(parts_.back().hash) + ';';
+        parts_.push_back(
+            {begin, size, std::string(view(sha256(std::string_view(json_).substr(begin, size))))});
+        line_ +=
+            (line_.empty() ? "#" : "") + std::to_string(text.size()) + ':' + to_hex(parts_.back().hash) + ';';
     }
     if (parts_.empty())
         return;

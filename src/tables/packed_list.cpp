@@ -235,8 +235,7 @@ std::string_view object_map::find(std::int64_t number, IsWanted is_wanted) const
 
 std::string_view object_map::at(const object_reference& wanted) const
 {
-    return find(wanted.number,
-                [&](std::string_view hash) { return reference_check(hash) == wanted.check; });
+    return find(wanted.number, [&](std::string_view hash) { return reference_check(hash) == wanted.check; });
 }
 
 std::string_view object_map::at(std::int64_t number, std::string_view hash) const

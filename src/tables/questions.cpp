@@ -34,8 +34,8 @@ void saver::prepare_records(std::span<const save_request* const> batch)
 }
 
 //! What conversations and messages remember is checked where someone else has written since; conversations
-//! that do not go on from the head are compared with it and with the parent, if they hold messages that nobody
-//! remembers.
+//! that do not go on from the head are compared with it and with the parent, if they hold messages that
+//! nobody remembers.
 void saver::prepare_conversations(std::span<const save_request* const> batch)
 {
     questions open;
@@ -80,8 +80,7 @@ void saver::prepare_conversations(std::span<const save_request* const> batch)
     for (const auto* wanted : compared) {
         const auto agent = tables_.find_agent(wanted->agent_id());
         const auto scope = tables_.find_scope(agent->number, wanted->scope());
-        const auto remembered =
-            find_remembered(wanted->conversation(), *agent, store_number_, this, tables_);
+        const auto remembered = find_remembered(wanted->conversation(), *agent, store_number_, this, tables_);
         if (!remembered.messages.some_are_open())
             continue;
         const auto related = related_to(*wanted, *agent, &*scope, remembered.known);

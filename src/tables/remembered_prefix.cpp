@@ -223,8 +223,8 @@ bool remembered_messages::some_are_open() const noexcept
 bool remembered_messages::are_worth_reading(std::int64_t stored) const noexcept
 {
     constexpr std::int64_t read_for_each = 8;
-    const auto open = std::count_if(entries_.begin(), entries_.end(),
-                                    [](const entry& next) { return next.number == 0; });
+    const auto open =
+        std::count_if(entries_.begin(), entries_.end(), [](const entry& next) { return next.number == 0; });
     return open == static_cast<std::int64_t>(entries_.size()) || stored / read_for_each <= open;
 }
 

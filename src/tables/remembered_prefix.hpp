@@ -30,8 +30,8 @@ struct witness {
 };
 
 //! Conversations of an agent that one store has read or written one after the other, while nobody else wrote.
-//! Each transaction that finds the agent with the stamp of the line leaves its own there when it is committed,
-//! so that none of them has to be looked at again, however old it is.
+//! Each transaction that finds the agent with the stamp of the line leaves its own there when it is
+//! committed, so that none of them has to be looked at again, however old it is.
 class history_line {
 public:
     explicit history_line(std::int64_t stamp) noexcept : stamp_(stamp) {}
@@ -127,8 +127,8 @@ struct known_part {
 known_part find_known(const conversation& chat, const agent_row& agent, std::uint64_t store_number,
                       const void* asked_by, transaction& in);
 
-//! What messages remember themselves: those behind the part that their conversation remembers, as a tail behind
-//! a summary.
+//! What messages remember themselves: those behind the part that their conversation remembers, as a tail
+//! behind a summary.
 class remembered_messages {
 public:
     remembered_messages() = default;

@@ -162,8 +162,8 @@ struct sweep_plan {
     std::vector<std::int64_t> objects;
 };
 
-//! None if a checkpoint, or the list of a message's large parts, cannot be read: what it needs is not known, so
-//! nothing may go.
+//! None if a checkpoint, or the list of a message's large parts, cannot be read: what it needs is not known,
+//! so nothing may go.
 std::optional<sweep_plan> plan_sweep(transaction& from, const agent_row& agent)
 {
     sweep_plan plan{agent.id, agent.number, agent.last_sequence, agent.changes, 0, {}, {}, {}};
@@ -259,8 +259,8 @@ swept sweep_some(transaction& in, sweep_plan& plan)
         const auto rows = result.messages + result.objects;
         return rows > 0 && (rows == rows_per_transaction || budget.is_spent());
     };
-    // Objects go last: as long as a row is there, so are the large parts of its messages, and a save that finds
-    // the row may refer to it.
+    // Objects go last: as long as a row is there, so are the large parts of its messages, and a save that
+    // finds the row may refer to it.
     for (auto row = plan.messages.rbegin(); row != plan.messages.rend() && !is_full();
          ++row, ++result.messages)
         in.remove_messages(plan.agent, row->first);

@@ -185,9 +185,8 @@ placed_conversation place_conversation(remembered_part&& remembered, const agent
     const auto& rest = remembered.rest;
     auto& known = remembered.known;
     const auto others = remembered.messages.some_are_open() ? stored() : std::vector<extent_list>();
-    const auto found = is_worth_reading(remembered.messages, others)
-                           ? read_stored(others, agent.number, in)
-                           : stored_messages();
+    const auto found = is_worth_reading(remembered.messages, others) ? read_stored(others, agent.number, in)
+                                                                     : stored_messages();
     result.next_message = agent.next_message;
     result.messages = std::move(known.messages);
     result.chain = known.chain;

@@ -33,17 +33,17 @@ struct placed_conversation {
     extent_list messages;
     digest chain{};
     std::vector<message_row> added;
-    std::int64_t next_message = 0; // the agent's counter, once they are added
-    witness newest;                // of those that are there
-    std::vector<digest> chains;    // behind what is known
+    std::int64_t next_message = 0;      // the agent's counter, once they are added
+    witness newest;                     // of those that are there
+    std::vector<digest> chains;         // behind what is known
     std::shared_ptr<history_line> line; // null if none goes on
 
     std::int64_t bytes_added() const noexcept;
 };
 
 //! Looks for messages that nobody remembers among others that are stored, by digest, and makes rows for those
-//! that are not there. `stored` are those others; it is called if there are such messages. Their large parts go to
-//! `objects`.
+//! that are not there. `stored` are those others; it is called if there are such messages. Their large parts
+//! go to `objects`.
 //! @throws waymark::error `invalid_argument` if something is longer than `largest_value`.
 placed_conversation place_conversation(remembered_part&& remembered, const agent_row& agent,
                                        const std::function<std::vector<extent_list>()>& stored,

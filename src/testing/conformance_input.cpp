@@ -196,8 +196,8 @@ void the_limits_themselves_are_accepted(const backend_under_test& backend)
     const limits bounds;
     conversation chat;
     chat.push(message::from({{"role", "assistant"},
-                             {"content", json::array{json::object{
-                                             {"type", "tool_use"}, {"input", nested(bounds.max_depth())}}}}}));
+                             {"content", json::array{json::object{{"type", "tool_use"},
+                                                                  {"input", nested(bounds.max_depth())}}}}}));
     const auto edge =
         checkpoint("agent", chat, std::numeric_limits<std::int64_t>::min())
             .with_state({{"deep", nested(bounds.max_depth() - 1)}})

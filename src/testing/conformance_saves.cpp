@@ -17,8 +17,8 @@ checkpoint with_everything()
     chat.push(message::assistant("", {tool_call("call-1", "search", json::parse(R"({"q": [1, -2, 3.5]})")),
                                       tool_call("call-2", "clock", "now")}));
     chat.push(message::tool_result("call-1", std::string("zero \0 byte", 11)));
-    chat.push(message::from(json::parse(R"({"type": "reasoning", "encrypted_content": "x\u0000y", "summary": []})")
-                                .as_object()));
+    chat.push(message::from(
+        json::parse(R"({"type": "reasoning", "encrypted_content": "x\u0000y", "summary": []})").as_object()));
     return checkpoint("everything", chat, -5)
         .with_id("all")
         .with_scope("inner")

@@ -120,12 +120,11 @@ checkpoint with_values(const json::value& value)
     chat.with_extra("value", value);
     chat.push(with_member(message::user("u"), "value", value));
     chat.push(message::assistant("a", {tool_call("c", "t", value)}));
-    chat.push(message::from({{"role", "assistant"},
-                             {"content", json::array{json::object{{"type", "tool_use"},
-                                                                  {"id", "c"},
-                                                                  {"name", "t"},
-                                                                  {"input", value},
-                                                                  {"value", value}}}}}));
+    chat.push(message::from(
+        {{"role", "assistant"},
+         {"content",
+          json::array{json::object{
+              {"type", "tool_use"}, {"id", "c"}, {"name", "t"}, {"input", value}, {"value", value}}}}}));
     return checkpoint("agent", chat)
         .with_id("id")
         .with_state({{"value", value}})

@@ -148,7 +148,8 @@ private:
         const auto& object = item.get_object();
         const auto* const content = find(object, "content");
         if (read_role(object) == role::tool) {
-            auto& result = add_result(item, text_at(object, "tool_call_id"), text_at(object, "name"), content);
+            auto& result =
+                add_result(item, text_at(object, "tool_call_id"), text_at(object, "name"), content);
             const auto* const error = find(object, "is_error");
             result.is_error_ = error != nullptr && error->is_bool() && error->get_bool();
             return;
@@ -249,7 +250,10 @@ private:
         } else if (type == "input_audio" && object_at(block, "input_audio") != nullptr) {
             const auto& audio = *object_at(block, "input_audio");
             const auto format = text_at(audio, "format");
-            add_media(json, format == "wav" ? "audio/wav" : format == "mp3" ? "audio/mpeg" : "audio/*",
+            add_media(json,
+                      format == "wav"   ? "audio/wav"
+                      : format == "mp3" ? "audio/mpeg"
+                                        : "audio/*",
                       text_at(audio, "data"));
         } else if (type == "file" && object_at(block, "file") != nullptr) {
             read_file(json, *object_at(block, "file"));
@@ -401,7 +405,7 @@ bool part_access::is_cut_off(const part& call)
         return false;
     const auto type = text_at(*object, "type");
     if (type == "tool_use")
-        return true; // an object, otherwise
+        return true;                                    // an object, otherwise
     if (type == "custom_tool_call" || type == "custom") // their input is any text
         return text_at(*object, "status") == "incomplete";
     if (text->empty())
@@ -476,7 +480,8 @@ json::value make_block(const part& from)
     if (!is_elsewhere && (type == "audio/wav" || type == "audio/mpeg"))
         return json::object{
             {"type", "input_audio"},
-            {"input_audio", {{"data", from.media_base64()}, {"format", type == "audio/wav" ? "wav" : "mp3"}}}};
+            {"input_audio",
+             {{"data", from.media_base64()}, {"format", type == "audio/wav" ? "wav" : "mp3"}}}};
     if (is_elsewhere)
         return json::object{{"type", "file"}, {"file", {{"file_url", from.media_url()}}}};
     return json::object{{"type", "file"}, {"file", {{"file_data", data_url(from)}}}};

@@ -1,5 +1,5 @@
-//! What the items of model APIs are made of. The only place that knows their shapes for reading; docs/messages.md
-//! has them.
+//! What the items of model APIs are made of. The only place that knows their shapes for reading;
+//! docs/messages.md has them.
 #pragma once
 
 #include <waymark/message.hpp>

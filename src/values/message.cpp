@@ -74,8 +74,8 @@ std::optional<plain_item> as_plain(const json::object& item)
 
 } // namespace
 
-message message::data::make_plain(std::string id, waymark::timestamp time, waymark::role who, std::string text,
-                                  std::string tool_call_id)
+message message::data::make_plain(std::string id, waymark::timestamp time, waymark::role who,
+                                  std::string text, std::string tool_call_id)
 {
     const auto made = std::make_shared<data>(std::move(id), time);
     made->is_plain = true;
@@ -140,7 +140,8 @@ const json::value& message::data::whole_item() const
     object.emplace("content", text);
     auto mine = std::make_unique<const json::value>(std::move(object));
     const json::value* other = nullptr;
-    if (!made.compare_exchange_strong(other, mine.get(), std::memory_order_acq_rel, std::memory_order_acquire))
+    if (!made.compare_exchange_strong(other, mine.get(), std::memory_order_acq_rel,
+                                      std::memory_order_acquire))
         return *other; // another thread was faster
     return *mine.release();
 }
@@ -387,8 +388,8 @@ message tag_invoke(json::value_to_tag<message>, const json::value& from)
         reader.fail("item", "must be an object");
     reader.refuse_others({"id", "timestamp", "item"}, "what an API sent belongs into 'item'");
     return detail::message_access::make(
-        reader.string_or("id", ""), reader.find("timestamp") == nullptr ? timestamp{} : reader.time("timestamp"),
-        item);
+        reader.string_or("id", ""),
+        reader.find("timestamp") == nullptr ? timestamp{} : reader.time("timestamp"), item);
 }
 
 //! Before version 0.1 was finished, id and timestamp stood among the members of the item, as they do in

@@ -20,9 +20,9 @@ namespace waymark {
 inline constexpr std::array<std::string_view, 6> role_names = {"system",    "developer", "user",
                                                                "assistant", "model",     "tool"};
 
-//! Most messages are plain: a role and a text, or the text that answers a call. They are held as that, without
-//! a JSON document, which would take more memory and time than everything else. An item of that form is
-//! always held so, whoever made it: {"role": …, "content": …}, or {"role": "tool", "tool_call_id": …,
+//! Most messages are plain: a role and a text, or the text that answers a call. They are held as that,
+//! without a JSON document, which would take more memory and time than everything else. An item of that form
+//! is always held so, whoever made it: {"role": …, "content": …}, or {"role": "tool", "tool_call_id": …,
 //! "content": …}.
 struct message::data {
     data() = default;

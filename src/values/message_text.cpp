@@ -220,13 +220,13 @@ message detail::message_access::from_json(std::string_view text, std::size_t max
     };
     say(true);
     if (reader.take("{\"id\":\"") && reader.take_string(id) && !id.empty() &&
-        reader.take(",\"timestamp\":\"") && reader.take_word(time) &&
-        reader.take(",\"item\":{\"role\":\"") && reader.take_word(name) &&
+        reader.take(",\"timestamp\":\"") && reader.take_word(time) && reader.take(",\"item\":{\"role\":\"") &&
+        reader.take_word(name) &&
         (!reader.take(",\"tool_call_id\":\"") ||
          (reader.take_string(tool_call_id) && !tool_call_id.empty())) &&
         reader.take(",\"content\":\"") && reader.take_string(content) && reader.is_at("}}")) {
-        const auto role = static_cast<waymark::role>(
-            std::find(role_names.begin(), role_names.end(), name) - role_names.begin());
+        const auto role = static_cast<waymark::role>(std::find(role_names.begin(), role_names.end(), name) -
+                                                     role_names.begin());
         const auto when = read_timestamp(time);
         const bool is_result = role == role::tool;
         if (role != role::other && role != role::model && is_result == !tool_call_id.empty() && when)

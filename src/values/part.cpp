@@ -127,8 +127,8 @@ part part::media_url(std::string url, std::string media_type)
 {
     detail::require_utf8(url, "the URL of a part with media");
     detail::require_utf8(media_type, "the type of a part with media");
-    return own_block(
-        json::object{{"type", "resource_link"}, {"uri", std::move(url)}, {"mimeType", std::move(media_type)}});
+    return own_block(json::object{
+        {"type", "resource_link"}, {"uri", std::move(url)}, {"mimeType", std::move(media_type)}});
 }
 
 tool_call part::call() const
@@ -145,7 +145,8 @@ tool_call part::call() const
         else if (form != "custom_tool_call" && form != "custom") // those take any text
             try {
                 arguments = detail::parse_json(*text, deepest_call, "arguments");
-            } catch (const error&) { // NOLINT(bugprone-empty-catch): what is no JSON stays the string that it is
+            } catch (
+                const error&) { // NOLINT(bugprone-empty-catch): what is no JSON stays the string that it is
             }
     }
     return tool_call(std::string(id_), std::string(name_), std::move(arguments));
@@ -162,8 +163,8 @@ tool_result part::result() const
     // Gemini's is an object: its only member, if that is text, or all of it.
     if (object != nullptr && !object->contains("type")) {
         const bool is_text = object->size() == 1 && object->begin()->value().is_string();
-        result.parts_.push_back(text(is_text ? std::string(object->begin()->value().get_string())
-                                             : json::serialize(*object)));
+        result.parts_.push_back(
+            text(is_text ? std::string(object->begin()->value().get_string()) : json::serialize(*object)));
         return result;
     }
     if (body_->is_string() || body_->is_array() || object != nullptr) {

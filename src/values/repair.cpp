@@ -33,7 +33,8 @@ std::string_view text_in(const json::value& value, std::string_view key) noexcep
 {
     const auto* const object = value.if_object();
     const auto* const found = object == nullptr ? nullptr : object->if_contains(key);
-    return found != nullptr && found->is_string() ? std::string_view(found->get_string()) : std::string_view();
+    return found != nullptr && found->is_string() ? std::string_view(found->get_string())
+                                                  : std::string_view();
 }
 
 //! Whose shape a call has, which its result must have, too.
@@ -58,7 +59,8 @@ bool are_joined(call_shape shape) noexcept
 
 //! A screenshot of nothing, for who waits for one.
 constexpr std::string_view empty_image =
-    "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJ"
+    "data:image/"
+    "png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJ"
     "RU5ErkJggg==";
 
 json::object answer_item(const part& call, const std::string& text)
@@ -102,13 +104,16 @@ json::object answer_to(const part& call, call_shape shape, const std::string& te
 //! The parts that a broken stream left, which no API takes back.
 class fragments {
 public:
-    fragments(const message& of, bool is_last) : of_(of), parts_(message_access::parts_of_item(of)), last_(is_last)
+    fragments(const message& of, bool is_last)
+        : of_(of), parts_(message_access::parts_of_item(of)), last_(is_last)
     {
     }
 
     void add_to(std::vector<std::size_t>& gone) const
     {
-        const auto is_gone = [&](std::size_t i) { return std::find(gone.begin(), gone.end(), i) != gone.end(); };
+        const auto is_gone = [&](std::size_t i) {
+            return std::find(gone.begin(), gone.end(), i) != gone.end();
+        };
         for (std::size_t i = 0; i < parts_.size(); ++i)
             if (!is_gone(i) && is_fragment(parts_[i]))
                 gone.push_back(i);
@@ -138,7 +143,8 @@ private:
                                                    status == "interpreting" || status == "generating");
     }
 
-    //! The API has run it, and its result stands in the same message, but where the API has paused at the end.
+    //! The API has run it, and its result stands in the same message, but where the API has paused at the
+    //! end.
     bool is_unfinished_use(const json::value& use) const
     {
         const auto* const input = use.get_object().if_contains("input");
@@ -171,7 +177,10 @@ bool is_empty_answer(const message& value)
 class repairer {
 public:
     repairer(const conversation& chat, const std::string& text)
-        : messages_(conversation_access::messages_from(chat, 0)), pairing_(chat), text_(text), gone_(messages_.size())
+        : messages_(conversation_access::messages_from(chat, 0)),
+          pairing_(chat),
+          text_(text),
+          gone_(messages_.size())
     {
         for (std::size_t i = 0; i < messages_.size(); ++i)
             kept_.emplace_back(*messages_[i]);
@@ -279,7 +288,8 @@ private:
             return;
         std::vector<missing_answer> missing;
         std::vector<std::size_t> results; // indices in the pairing
-        for (; next_call_ < pairing_.calls.size() && pairing_.calls[next_call_].message <= index; ++next_call_) {
+        for (; next_call_ < pairing_.calls.size() && pairing_.calls[next_call_].message <= index;
+             ++next_call_) {
             const auto& call = pairing_.calls[next_call_];
             const auto& from = *messages_[call.message];
             const auto& part = message_access::parts_of_item(from)[call.part];
@@ -296,12 +306,14 @@ private:
         std::sort(results.begin(), results.end());
         if (are_joined(shape_) && std::any_of(results.begin(), results.end(), [this](std::size_t result) {
                 return is_message(pairing_.results[result]);
-            })) { // results that were made by hand: all of the turn are messages then, and are joined when they are sent
+            })) { // results that were made by hand: all of the turn are messages then, and are joined when
+                  // they are sent
             shape_ = call_shape::listed;
             for (auto& next : missing)
                 next.shape = call_shape::listed;
         }
-        are_joined(shape_) ? answer_jointly(index, results, missing) : answer_one_by_one(index, results, missing);
+        are_joined(shape_) ? answer_jointly(index, results, missing)
+                           : answer_one_by_one(index, results, missing);
     }
 
     //! Whether the result is a message, and not an entry of one.
@@ -356,10 +368,10 @@ private:
         auto home = turn_end + 1;
         while (home < messages_.size() && !kept_[home])
             ++home;
-        const bool has_home = home < messages_.size() &&
-                              std::any_of(results.begin(), results.end(), [&](std::size_t index) {
-                                  return pairing_.results[index].message == home;
-                              });
+        const bool has_home =
+            home < messages_.size() && std::any_of(results.begin(), results.end(), [&](std::size_t index) {
+                return pairing_.results[index].message == home;
+            });
         const auto last_home = has_home ? last_message_of_results(home) : home;
         json::array entries;
         bool is_changed = !missing.empty();
@@ -371,7 +383,8 @@ private:
             entries.push_back(message_access::parts_of_item(*messages_[at])[part].json());
             taken[at].push_back(part);
             const auto& gone = gone_[at];
-            const auto before = static_cast<std::size_t>(std::lower_bound(gone.begin(), gone.end(), part) - gone.begin());
+            const auto before =
+                static_cast<std::size_t>(std::lower_bound(gone.begin(), gone.end(), part) - gone.begin());
             if (!has_home || at < home || at > last_home || part + 1 != taken[at].size() + before) {
                 ++moved_; // it stands elsewhere, or behind something else
                 is_changed = true;
@@ -392,9 +405,9 @@ private:
         // What else the message holds follows.
         const auto& parts = message_access::parts_of_item(*messages_[home]);
         for (std::size_t i = 0; i < parts.size(); ++i)
-            if (const auto& mine = taken[home]; std::find(mine.begin(), mine.end(), i) == mine.end() &&
-                                                std::find(gone_[home].begin(), gone_[home].end(), i) ==
-                                                    gone_[home].end())
+            if (const auto& mine = taken[home];
+                std::find(mine.begin(), mine.end(), i) == mine.end() &&
+                std::find(gone_[home].begin(), gone_[home].end(), i) == gone_[home].end())
                 entries.push_back(parts[i].json());
         taken.erase(home);
         take_out(taken);
@@ -403,8 +416,8 @@ private:
         kept_[home]->with_item(std::move(item));
     }
 
-    //! Anthropic takes the messages of a user that follow each other for one. The results may stand in several, if
-    //! nothing else stands between.
+    //! Anthropic takes the messages of a user that follow each other for one. The results may stand in
+    //! several, if nothing else stands between.
     std::size_t last_message_of_results(std::size_t first) const
     {
         auto last = first;
@@ -414,8 +427,8 @@ private:
         for (;;) {
             const auto& parts = message_access::parts_of_item(*messages_[last]);
             const auto next = last + 1;
-            if (next == messages_.size() || !kept_[next] || !std::all_of(parts.begin(), parts.end(), is_result) ||
-                !holds_result(next))
+            if (next == messages_.size() || !kept_[next] ||
+                !std::all_of(parts.begin(), parts.end(), is_result) || !holds_result(next))
                 return last;
             last = next;
         }

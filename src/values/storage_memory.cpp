@@ -44,7 +44,8 @@ enum class who : bool { nodes, messages_too };
 void remember(const conversation_node* tip, const stored_prefix& prefix, std::size_t first, who remembers)
 {
     bool remembered = tip == nullptr;
-    std::size_t references = 0; // added together: the conversation holds all of these, and we hold a reference
+    std::size_t references =
+        0; // added together: the conversation holds all of these, and we hold a reference
     for (const auto* node = tip; node != nullptr && node->length > first; node = node->previous) {
         if (remembers == who::messages_too && message_access::digest_of(node->value).get() &&
             message_access::place_of(node->value).set(prefix, node->length - 1))

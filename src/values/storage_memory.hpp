@@ -108,8 +108,8 @@ private:
     mutable std::atomic<std::size_t> references_ = 1;
 };
 
-//! Where a message is stored that others refer to as well: a message that is kept when the conversation around
-//! it is compacted takes its place along. The first place stays.
+//! Where a message is stored that others refer to as well: a message that is kept when the conversation
+//! around it is compacted takes its place along. The first place stays.
 class place_memory {
 public:
     struct found {

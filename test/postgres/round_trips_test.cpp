@@ -345,7 +345,8 @@ TEST_CASE("a summary in front of kept messages takes two round trips, whatever c
                 result.push(chat[i]);
             return result;
         };
-        auto next = checkpoint("agent", compacted()).with_id("compacted").with_parent(std::to_string(count - 1));
+        auto next =
+            checkpoint("agent", compacted()).with_id("compacted").with_parent(std::to_string(count - 1));
         CHECK(server.trips_of([&] { CHECK(store.save(next).bytes_written() < 700); }) <= 3);
         CHECK(store.load("agent", "", "compacted") == next);
 

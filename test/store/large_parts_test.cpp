@@ -37,16 +37,19 @@ std::string repeated(std::string_view text, std::size_t bytes)
 std::vector<message> difficult_messages()
 {
     std::vector<message> messages;
-    for (const std::size_t size : {longest_part - 2, longest_part - 1, longest_part, longest_part + 1, longest_part + 2})
+    for (const std::size_t size :
+         {longest_part - 2, longest_part - 1, longest_part, longest_part + 1, longest_part + 2})
         messages.push_back(message::user(std::string(size, 'x')));
-    for (const char* text : {"\\", "\"", "\\\"", "\"\\", "\n", "\xc3\xa9", "\xf0\x9f\x98\x80", "#1:ab;#", "\x01", "a\\"})
+    for (const char* text :
+         {"\\", "\"", "\\\"", "\"\\", "\n", "\xc3\xa9", "\xf0\x9f\x98\x80", "#1:ab;#", "\x01", "a\\"})
         messages.push_back(message::user(repeated(text, 3 * longest_part)));
     messages.push_back(message::user(std::string(3 * longest_part, '\0')));
     messages.push_back(message::tool_result("call", "\"" + std::string(2 * longest_part, 'x') + "\\"));
 
     json::array many;
     for (int i = 0; i < 100; ++i)
-        many.push_back(json::object{{"type", "image"}, {"data", repeated(std::to_string(i) + "\"", 2 * longest_part)}});
+        many.push_back(
+            json::object{{"type", "image"}, {"data", repeated(std::to_string(i) + "\"", 2 * longest_part)}});
     messages.push_back(with_parts(many));
 
     json::array numbers, pairs, mixed;
@@ -57,7 +60,8 @@ std::vector<message> difficult_messages()
     }
     mixed.push_back(json::object{{"data", std::string(2 * longest_part, 'm')}});
     messages.push_back(with_parts(numbers));
-    messages.push_back(with_parts(json::object{{"a", numbers}, {"b", pairs}, {"c", json::object{{"d", numbers}}}}));
+    messages.push_back(
+        with_parts(json::object{{"a", numbers}, {"b", pairs}, {"c", json::object{{"d", numbers}}}}));
     messages.push_back(with_parts(mixed));
     messages.push_back(with_parts(json::object{{std::string(2 * longest_part, 'k'), 1}}));
     auto flat = message::user("many members");
@@ -65,7 +69,8 @@ std::vector<message> difficult_messages()
         flat = test::with_member(flat, "member " + std::to_string(i), std::string(1'000, 'f'));
     messages.push_back(flat); // long, and everything in it is short
     messages.push_back(message::assistant(
-        "", {tool_call("call", "write", {{"content", repeated("line\n", 2 * longest_part)}}), tool_call("other", "none")}));
+        "", {tool_call("call", "write", {{"content", repeated("line\n", 2 * longest_part)}}),
+             tool_call("other", "none")}));
     return messages;
 }
 
@@ -118,10 +123,10 @@ TEST_CASE("large parts are cut out of the text of a message, and nothing else is
 TEST_CASE("lines that cannot have been written are refused")
 {
     const auto hash = std::string(64, 'a');
-    for (const auto& line :
-         {std::string("#"), std::string("##"), "#1:" + hash, "#1:" + hash + ";", "#1:" + hash + ";{}", "#:" + hash + ";#{}",
-          "#3:" + hash + ";#{}", "#1:" + hash + ";1:" + hash + ";#{}", "#-1:" + hash + ";#{}",
-          "#1:" + std::string(64, 'g') + ";#{}", "#99999999999999999999:" + hash + ";#{}"})
+    for (const auto& line : {std::string("#"), std::string("##"), "#1:" + hash, "#1:" + hash + ";",
+                             "#1:" + hash + ";{}", "#:" + hash + ";#{}", "#3:" + hash + ";#{}",
+                             "#1:" + hash + ";1:" + hash + ";#{}", "#-1:" + hash + ";#{}",
+                             "#1:" + std::string(64, 'g') + ";#{}", "#99999999999999999999:" + hash + ";#{}"})
         CHECK_THROWS_AS(tables::stored_line(line), error);
     CHECK(tables::stored_line("#1:" + hash + ";2:" + hash + ";#{}").holes().size() == 2);
     const auto parts = tables::write_parts(std::vector<std::int64_t>{1, 300}, 7);

@@ -37,7 +37,8 @@ void save_all(store& to, const std::vector<test::recording>& recorded)
         for (std::size_t length = 1; length <= whole.size(); ++length) {
             auto chat = whole;
             chat.truncate(length);
-            auto point = checkpoint(dialogue.name, chat, static_cast<std::int64_t>(length)).with_parent(parent);
+            auto point =
+                checkpoint(dialogue.name, chat, static_cast<std::int64_t>(length)).with_parent(parent);
             parent = point.id();
             to.save(point);
         }

@@ -1,4 +1,5 @@
-//! Large parts of messages in a SQLite file: what they cost, when they go, what is said when they are damaged.
+//! Large parts of messages in a SQLite file: what they cost, when they go, what is said when they are
+//! damaged.
 #include "backends/sqlite/sqlite_database.hpp"
 #include "catch.hpp"
 #include "forwarding_tables.hpp"
@@ -30,7 +31,8 @@ const std::string image = image_of(100'000, 1);
 
 message with_image(const std::string& data, const std::string& text = "look")
 {
-    return test::with_member(message::user(text), "image", json::object{{"type", "image/png"}, {"data", data}});
+    return test::with_member(message::user(text), "image",
+                             json::object{{"type", "image/png"}, {"data", data}});
 }
 
 struct file_with_images {
@@ -64,7 +66,8 @@ TEST_CASE("the same image in two messages and two branches is one object")
 {
     file_with_images f;
     f.store.save(holding("one", {with_image(image)}));
-    f.store.save(holding("two", {message::user("first"), with_image(image, "again"), with_image(image, "and again")}));
+    f.store.save(
+        holding("two", {message::user("first"), with_image(image, "again"), with_image(image, "and again")}));
     const auto on_a_branch =
         f.store.save(holding("branch", {with_image(image, "elsewhere")}).with_scope("side")).bytes_written();
     CHECK(on_a_branch < 1'000);
@@ -204,8 +207,9 @@ TEST_CASE("a save that comes between two transactions of a sweep finds what is l
         const auto next = static_cast<unsigned>(calls++);
         if (next >= 20)
             return;
-        f.store.save(holding("new " + std::to_string(next),
-                           {shown[next], shown[599 - next], with_image(image_of(20'000, 10 + next % 7), "new")}));
+        f.store.save(
+            holding("new " + std::to_string(next),
+                    {shown[next], shown[599 - next], with_image(image_of(20'000, 10 + next % 7), "new")}));
     }));
     sweeping.sweep("agent");
     CHECK(calls > 1);
@@ -234,12 +238,14 @@ TEST_CASE("damage to the large parts of a message is named with its checkpoint")
     }
     SECTION("the object is another")
     {
-        damage = "UPDATE objects SET (hash, body) = (SELECT hash, body FROM objects WHERE number = 1) WHERE number = 2";
+        damage = "UPDATE objects SET (hash, body) = (SELECT hash, body FROM objects WHERE number = 1) WHERE "
+                 "number = 2";
         named_as = "stored object 2 is damaged (another one is in its place)";
     }
     SECTION("a byte of the object differs")
     {
-        damage = "UPDATE objects SET body = CAST(replace(CAST(body AS TEXT), 'AA', 'AB') AS BLOB) WHERE number = 2";
+        damage = "UPDATE objects SET body = CAST(replace(CAST(body AS TEXT), 'AA', 'AB') AS BLOB) WHERE "
+                 "number = 2";
         named_as = "stored object 2 is damaged (its stored hash differs)";
     }
     SECTION("the row does not say which object it needs")
@@ -255,7 +261,9 @@ TEST_CASE("damage to the large parts of a message is named with its checkpoint")
     }
     SECTION("the row names the object of another")
     {
-        damage = "UPDATE messages SET parts = (SELECT min(parts) FROM messages WHERE parts IS NOT NULL) WHERE " + its_row;
+        damage =
+            "UPDATE messages SET parts = (SELECT min(parts) FROM messages WHERE parts IS NOT NULL) WHERE " +
+            its_row;
         named_as = "the list of its large parts is damaged";
         may_sweep = false;
     }
@@ -295,7 +303,8 @@ TEST_CASE("a part of a message that is too long for the database is refused, and
 {
     const test::statement_counter bounded(1'000'000); // bytes a value
     file_with_images f;
-    const auto fits = test::with_member(with_image(image_of(450'000, 5)), "second", std::string(150'000, '\1'));
+    const auto fits =
+        test::with_member(with_image(image_of(450'000, 5)), "second", std::string(150'000, '\1'));
     f.store.save(holding("fits", {fits}));
     CHECK(f.store.load("agent", "", "fits")->conversation().back() == fits);
     try {

@@ -1,4 +1,5 @@
-//! Messages remember where they are stored: a compacted conversation is saved without reading what came before.
+//! Messages remember where they are stored: a compacted conversation is saved without reading what came
+//! before.
 #include "backends/sqlite/sqlite_database.hpp"
 #include "catch.hpp"
 #include "forwarding_tables.hpp"
@@ -56,8 +57,9 @@ struct watched_file {
     test::temporary_folder folder;
     std::filesystem::path file = folder.path() / "store.db";
     std::filesystem::path backup = folder.path() / "backup.db";
-    test::store_on_database store{std::make_unique<test::database_with<watched_tables>>(
-        std::make_unique<sqlite::sqlite_database>(file, sqlite_options().with_durability(durability::relaxed)))};
+    test::store_on_database store{
+        std::make_unique<test::database_with<watched_tables>>(std::make_unique<sqlite::sqlite_database>(
+            file, sqlite_options().with_durability(durability::relaxed)))};
 
     void back_up() const { test::copy_database(file, backup); }
     void restore() const { test::copy_database(backup, file); }

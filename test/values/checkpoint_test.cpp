@@ -94,7 +94,8 @@ TEST_CASE("copies share their state")
 TEST_CASE("a checkpoint survives the round trip through bytes")
 {
     conversation chat(10);
-    chat.push(test::with_member(message::assistant("é \xf0\x9f\xa7\xad", {tool_call("c", "t", 1.5)}), "x", nullptr));
+    chat.push(test::with_member(message::assistant("é \xf0\x9f\xa7\xad", {tool_call("c", "t", 1.5)}), "x",
+                                nullptr));
     const auto original = checkpoint("agent", chat, std::numeric_limits<std::int64_t>::min())
                               .with_id(std::string(255, 'i'))
                               .with_scope("scope")

@@ -64,10 +64,11 @@ TEST_CASE("copies of a message share their content, and with_* leaves them alone
 
 TEST_CASE("a message survives the round trip through JSON")
 {
-    const auto original = message::from({{"content", std::string("zero \0, quote \", é, 🧭, \x01", 28)},
-                                         {"role", "assistant"}, // in an order of its own
-                                         {"usage", {{"in", 18446744073709551615u}, {"out", -9223372036854775807 - 1}}}})
-                              .with_timestamp(timestamp(std::chrono::microseconds(-1)));
+    const auto original =
+        message::from({{"content", std::string("zero \0, quote \", é, 🧭, \x01", 28)},
+                       {"role", "assistant"}, // in an order of its own
+                       {"usage", {{"in", 18446744073709551615u}, {"out", -9223372036854775807 - 1}}}})
+            .with_timestamp(timestamp(std::chrono::microseconds(-1)));
     CHECK(round_trip(original) == original);
     for (const auto& other :
          {message::system(""), message::user("\xf4\x8f\xbf\xbf"), message::tool_result("x", "y"),
@@ -78,13 +79,14 @@ TEST_CASE("a message survives the round trip through JSON")
 
 TEST_CASE("an item is kept verbatim, and nothing is added to it")
 {
-    for (const auto* text :
-         {R"({"role":"developer","content":[{"type":"text","text":"hi"}],"id":7,"tool_calls":null,"x":{"y":[]}})",
-          R"({"id":"rs_1","timestamp":"not ours","type":"reasoning","encrypted_content":"gAAA","summary":[]})",
-          R"({"parts":[{"functionCall":{"name":"f","args":{}},"thoughtSignature":"c2ln"}],"role":"model"})",
-          R"({"content":"order","role":"user"})", R"({"role":"user","content":"plain"})",
-          R"({"role":"tool","content":"order","tool_call_id":"c"})", R"({"role":"tool","content":""})",
-          R"({"role":"tool","tool_call_id":"","content":""})", R"({"role":"User","content":"hi"})", "{}"}) {
+    for (
+        const auto* text :
+        {R"({"role":"developer","content":[{"type":"text","text":"hi"}],"id":7,"tool_calls":null,"x":{"y":[]}})",
+         R"({"id":"rs_1","timestamp":"not ours","type":"reasoning","encrypted_content":"gAAA","summary":[]})",
+         R"({"parts":[{"functionCall":{"name":"f","args":{}},"thoughtSignature":"c2ln"}],"role":"model"})",
+         R"({"content":"order","role":"user"})", R"({"role":"user","content":"plain"})",
+         R"({"role":"tool","content":"order","tool_call_id":"c"})", R"({"role":"tool","content":""})",
+         R"({"role":"tool","tool_call_id":"","content":""})", R"({"role":"User","content":"hi"})", "{}"}) {
         const auto made = message::from(json::parse(text).as_object());
         CHECK(json::serialize(made.item()) == text);
         CHECK(json::serialize(round_trip(made).item()) == text);
@@ -104,14 +106,16 @@ TEST_CASE("the form of earlier versions is read: id and time among the members o
             "tool_calls":[{"id":"c1","name":"search","arguments":{"q":1},"note":"mine"}]})"));
     CHECK(read.id() == "7");
     CHECK(read.timestamp().time_since_epoch().count() % 1'000'000 == 123456);
-    CHECK(json::serialize(read.item()) ==
-          R"({"role":"assistant","content":"on it","model":"m","tool_calls":[{"id":"c1","name":"search","arguments":{"q":1},"note":"mine"}]})");
+    CHECK(
+        json::serialize(read.item()) ==
+        R"({"role":"assistant","content":"on it","model":"m","tool_calls":[{"id":"c1","name":"search","arguments":{"q":1},"note":"mine"}]})");
     REQUIRE(read.tool_calls().size() == 1);
     CHECK(read.tool_calls()[0].arguments() == json::object{{"q", 1}});
-    const auto result = json::value_to<message>(
-        json::parse(R"({"id":"8","role":"tool","content":"found","tool_call_id":"c1","timestamp":"2026-01-01T00:00:00Z"})"));
+    const auto result = json::value_to<message>(json::parse(
+        R"({"id":"8","role":"tool","content":"found","tool_call_id":"c1","timestamp":"2026-01-01T00:00:00Z"})"));
     CHECK(result.item() == message::tool_result("c1", "found").item());
-    CHECK(json::value_to<message>(json::parse(R"({"role":"user","content":"","id":7})")).item().at("id") == 7);
+    CHECK(json::value_to<message>(json::parse(R"({"role":"user","content":"","id":7})")).item().at("id") ==
+          7);
 }
 
 TEST_CASE("bad text and numbers are refused when the message is made")

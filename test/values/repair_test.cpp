@@ -147,11 +147,12 @@ TEST_CASE("results without a call are dropped, and late ones moved behind their 
 
 TEST_CASE("results that were made by hand answer calls of any API")
 {
-    for (const auto* text : {R"([{"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "f", "input": {}},
+    for (const auto* text :
+         {R"([{"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "f", "input": {}},
                                                                   {"type": "tool_use", "id": "b", "name": "g", "input": {}}]}])",
-                             R"([{"role": "model", "parts": [{"functionCall": {"name": "f", "args": {}}},
+          R"([{"role": "model", "parts": [{"functionCall": {"name": "f", "args": {}}},
                                                              {"functionCall": {"name": "g", "args": {}}}]}])",
-                             R"([{"type": "function_call", "call_id": "a", "name": "f", "arguments": "{}"},
+          R"([{"type": "function_call", "call_id": "a", "name": "f", "arguments": "{}"},
                                  {"type": "function_call", "call_id": "b", "name": "g", "arguments": "{}"}])"}) {
         auto chat = items(text);
         const auto calls = chat.unanswered_tool_calls();

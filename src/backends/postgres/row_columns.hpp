@@ -138,7 +138,8 @@ inline std::optional<std::int64_t> read_stamp(const rows& found, std::int64_t nu
     "AND first <= $3 ORDER BY first DESC LIMIT 1), $3) "                                                     \
     "ORDER BY first LIMIT $5"
 
-inline constexpr const char* messages_in_range = "SELECT first, digests, body, stamp, parts " ROWS_IN_RANGE("");
+inline constexpr const char* messages_in_range =
+    "SELECT first, digests, body, stamp, parts " ROWS_IN_RANGE("");
 inline constexpr const char* sizes_in_range = "SELECT first, count, bytes " ROWS_IN_RANGE("");
 inline constexpr const char* parts_in_range =
     "SELECT first, count, parts " ROWS_IN_RANGE("AND parts IS NOT NULL ");

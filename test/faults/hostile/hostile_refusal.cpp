@@ -156,7 +156,9 @@ private:
         refused_step("result", step(bystander, "", "key").with_result(json::object{{"key", text_}}));
         refused("a message", [&] { message::user(text_); });
         refused("a tool call", [&] { tool_call("id", text_); });
-        refused("a member of a message", [&] { message::from({{"role", "user"}, {"content", ""}, {"key", text_}}); });
+        refused("a member of a message", [&] {
+            message::from({{"role", "user"}, {"content", ""}, {"key", text_}});
+        });
         refused("key of a query", [&] { store_.list(query(bystander).metadata(text_, 1)); });
         refused("value of a query", [&] { store_.list(query(bystander).metadata("key", text_)); });
     }
