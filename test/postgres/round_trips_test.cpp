@@ -371,10 +371,10 @@ TEST_CASE("the large parts of a message are looked up together, and read togethe
     for (int i = 0; i < 6; ++i)
         images.push_back(boost::json::value(std::string(20'000, static_cast<char>('a' + i))));
     conversation chat;
-    chat.push(message::user("look").with_extra("images", images));
+    chat.push(message::from({{"role", "user"}, {"content", "look"}, {"images", images}}));
     const auto next = checkpoint("agent", chat).with_id("images");
     CHECK(server.trips_of([&] { store.save(next); }) <= 4);
-    chat.push(message::user("look again").with_extra("images", images));
+    chat.push(message::from({{"role", "user"}, {"content", "look again"}, {"images", images}}));
     CHECK(server.trips_of([&] {
         CHECK(store.save(checkpoint("agent", chat).with_id("more")).bytes_written() < 1'500);
     }) <= 4);
