@@ -37,7 +37,7 @@ std::size_t end_of_string(std::string_view json, std::size_t begin)
 }
 
 //! The large parts: what is between the quotes of a long string, and lists and objects that are long although
-//! everything in them is short. The message itself is none.
+//! everything in them is short. The message itself is none, nor is its item.
 std::vector<slice> find_large_parts(std::string_view json)
 {
     std::vector<slice> found;
@@ -68,7 +68,7 @@ std::vector<slice> find_large_parts(std::string_view json)
             const auto closed = open.back();
             open.pop_back();
             if (const auto size = at + 1 - closed.begin;
-                !open.empty() && size > large_part_bytes && found.size() == closed.slices_before)
+                open.size() > 1 && size > large_part_bytes && found.size() == closed.slices_before)
                 found.push_back({closed.begin, size});
             break;
         }
