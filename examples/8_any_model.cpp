@@ -235,7 +235,8 @@ public:
             co_await run_tools(calls);
             co_await model_.answer(chat_);
             // Saved before its calls are run: after a crash they are found again, and are the same.
-            co_await session_.async_notify(waymark::event::llm_response, ++turn_, chat_);
+            ++turn_;
+            co_await session_.async_notify(waymark::event::llm_response, turn_, chat_);
             calls = chat_.unanswered_tool_calls();
         }
         std::cout << "done: " << chat_.back().text() << std::endl;
@@ -255,7 +256,7 @@ private:
             } else {
                 result.with_error(); // the model is told, and may try again
             }
-            chat_.push(waymark::message::tool_result(std::move(result)));
+            chat_.push(waymark::message::tool_result(result));
         }
     }
 

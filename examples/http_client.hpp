@@ -369,7 +369,7 @@ inline std::string request_text(const url& server, const std::string& path, cons
                 "\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: " +
                 std::to_string(body.size()) + "\r\n";
     for (const auto& [name, value] : extra)
-        text += name + ": " + value + "\r\n";
+        text.append(name).append(": ").append(value).append("\r\n");
     if (path.find_first_of(" \r\n") != path.npos ||
         std::count(text.begin(), text.end(), '\n') != static_cast<std::ptrdiff_t>(5 + extra.size()))
         throw std::invalid_argument("a path or a header field with a line break or a space");

@@ -38,14 +38,14 @@ public:
     static message system(std::string text);
     static message user(std::string text);
     //! Text and media. @throws waymark::error `invalid_argument` if a part is anything else.
-    static message user(std::vector<part> parts);
+    static message user(const std::vector<part>& parts);
     static message assistant(std::string text);
-    static message assistant(std::string text, std::vector<tool_call> tool_calls);
+    static message assistant(std::string text, const std::vector<tool_call>& tool_calls);
     static message tool_result(std::string tool_call_id, std::string text);
     //! Also for calls without an id, as Gemini may make.
     static message tool_result(const tool_call& answered, std::string text);
     //! With images, or with an error: `tool_result(waymark::tool_result(call, "no such file").with_error())`.
-    static message tool_result(waymark::tool_result result);
+    static message tool_result(const waymark::tool_result& result);
     //! What an API sent: any object, and nothing is added to it. It becomes a message with a new id and the
     //! present time.
     static message from(boost::json::object item);

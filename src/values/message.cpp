@@ -191,7 +191,7 @@ message message::user(std::string text)
     return data::make_plain(random_id(), now(), role::user, std::move(text), {});
 }
 
-message message::user(std::vector<part> parts)
+message message::user(const std::vector<part>& parts)
 {
     return from(detail::make_user_item(parts));
 }
@@ -201,7 +201,7 @@ message message::assistant(std::string text)
     return data::make_plain(random_id(), now(), role::assistant, std::move(text), {});
 }
 
-message message::assistant(std::string text, std::vector<tool_call> tool_calls)
+message message::assistant(std::string text, const std::vector<tool_call>& tool_calls)
 {
     return from(detail::make_call_item(std::move(text), tool_calls));
 }
@@ -220,7 +220,7 @@ message message::tool_result(const tool_call& answered, std::string text)
     return tool_result(waymark::tool_result(answered, std::move(text)));
 }
 
-message message::tool_result(waymark::tool_result result)
+message message::tool_result(const waymark::tool_result& result)
 {
     return from(detail::make_result_item(result));
 }

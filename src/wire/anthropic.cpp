@@ -194,15 +194,14 @@ private:
         const bool is_image =
             is_common_image(type) || (media.media_base64().empty() && (type.empty() || type == "image/*"));
         const bool is_document = type == "application/pdf";
-        if (!is_image && !is_document)
-            left_out_.add_media(message, media);
-        else if (!media.media_base64().empty())
-            blocks.push_back(json::object{
-                {"type", is_image ? "image" : "document"},
-                {"source", {{"type", "base64"}, {"media_type", type}, {"data", media.media_base64()}}}});
+        json::object source;
+        if (!media.media_base64().empty())
+            source = {{"type", "base64"}, {"media_type", type}, {"data", media.media_base64()}};
         else if (is_on_the_web(media))
-            blocks.push_back(json::object{{"type", is_image ? "image" : "document"},
-                                          {"source", {{"type", "url"}, {"url", media.media_url()}}}});
+            source = {{"type", "url"}, {"url", media.media_url()}};
+        if ((is_image || is_document) && !source.empty())
+            blocks.push_back(
+                json::object{{"type", is_image ? "image" : "document"}, {"source", std::move(source)}});
         else
             left_out_.add_media(message, media);
     }
@@ -236,7 +235,7 @@ private:
             return;
         std::string trimmed(text_at(last, "text"));
         trimmed.erase(trimmed.find_last_not_of(" \t\r\n") + 1);
-        last["text"] = std::move(trimmed);
+        last["text"] = trimmed;
     }
 
     json::object make_body()

@@ -180,12 +180,12 @@ private:
             default:
                 break;
             }
-        auto text = joined_text(pieces);
+        const auto text = joined_text(pieces);
         if (text.empty() && calls.empty())
             return;
         json::object made{{"role", "assistant"}, {"content", nullptr}};
         if (!text.empty())
-            made["content"] = std::move(text);
+            made["content"] = text;
         if (!calls.empty())
             made.emplace("tool_calls", std::move(calls));
         messages_.push_back(std::move(made));

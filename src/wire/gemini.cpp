@@ -149,10 +149,9 @@ private:
 
     void add_result(const piece& from)
     {
-        auto content = read_result(from, left_out_);
-        json::object response{
-            {"name", from.tool.empty() ? "unknown" : from.tool},
-            {"response", {{content.is_error ? "error" : "result", std::move(content.text)}}}};
+        const auto content = read_result(from, left_out_);
+        json::object response{{"name", from.tool.empty() ? "unknown" : from.tool},
+                              {"response", {{content.is_error ? "error" : "result", content.text}}}};
         if (!from.call_id.empty())
             response.emplace("id", from.call_id);
         parts_of(speaker::tools).push_back(json::object{{"functionResponse", std::move(response)}});

@@ -123,19 +123,17 @@ private:
         const bool is_here = !media.media_base64().empty();
         const bool is_image = is_here ? is_common_image(type) : type.empty() || type.starts_with("image/");
         const auto where = is_here ? data_url(media) : std::string(media.media_url());
-        if (!is_here && !is_on_the_web(media))
+        const bool is_file =
+            is_here ? type == "application/pdf" : !type.starts_with("audio/") && !type.starts_with("video/");
+        if ((!is_here && !is_on_the_web(media)) || (!is_image && !is_file))
             left_out_.add_media(message, media);
         else if (is_image)
             blocks.push_back(json::object{{"type", "input_image"}, {"image_url", where}, {"detail", "auto"}});
-        else if (type.starts_with("audio/") || type.starts_with("video/") || type.starts_with("image/"))
-            left_out_.add_media(message, media);
-        else if (!is_here)
-            blocks.push_back(json::object{{"type", "input_file"}, {"file_url", where}});
-        else if (type == "application/pdf")
+        else if (is_here)
             blocks.push_back(
                 json::object{{"type", "input_file"}, {"filename", "document.pdf"}, {"file_data", where}});
         else
-            left_out_.add_media(message, media);
+            blocks.push_back(json::object{{"type", "input_file"}, {"file_url", where}});
     }
 
     void add_model(const std::vector<piece>& pieces)
@@ -174,7 +172,7 @@ private:
 
     void add_result(const piece& from)
     {
-        auto content = read_result(from, left_out_);
+        const auto content = read_result(from, left_out_);
         if (content.is_error)
             left_out_.add_error_mark(from.message);
         json::array blocks;
@@ -186,7 +184,7 @@ private:
             made["output"] =
                 json::object{{"type", "computer_screenshot"}, {"image_url", blocks[0].at("image_url")}};
         } else if (blocks.empty()) {
-            made["output"] = std::move(content.text);
+            made["output"] = content.text;
         } else {
             json::array output;
             add_text(output, content.text);
