@@ -88,8 +88,11 @@ public:
         json::object response;
         if (stream_) {
             wire::accumulator pieces(api_);
-            const http::body_sink feed = [&pieces](std::string_view bytes) { pieces.feed(bytes); };
-            co_await http::post(url_, path(), fields(), body, feed);
+            const http::body_sink show = [&pieces](std::string_view bytes) {
+                std::cout << pieces.feed(bytes) << std::flush;
+            };
+            co_await http::post(url_, path(), fields(), body, show);
+            std::cout << std::endl;
             response = pieces.response();
         } else {
             response = json::parse(co_await http::post(url_, path(), fields(), body)).as_object();

@@ -128,7 +128,7 @@ answer append(api which, conversation& chat, const boost::json::object& response
 //! @code
 //! waymark::wire::accumulator answer(waymark::wire::api::anthropic);
 //! while (auto bytes = co_await read_some())
-//!     answer.feed(*bytes);
+//!     std::cout << answer.feed(*bytes) << std::flush; // the text, as it comes
 //! waymark::wire::append_anthropic(chat, answer.response());
 //! @endcode
 class accumulator {
@@ -138,13 +138,15 @@ public:
     accumulator& operator=(accumulator&&) noexcept;
     ~accumulator();
 
-    //! The next event, parsed.
+    //! The next event, parsed. Returns the text of the answer that it brings, without reasoning, for those
+    //! who show it as it comes.
     //! @throws waymark::error `invalid_argument` if it is an error of the API, or no event of it. What was
     //! added before is kept.
-    void add(const boost::json::object& event);
-    //! The next bytes of the body, as server-sent events; they may be cut anywhere.
+    std::string add(const boost::json::object& event);
+    //! The next bytes of the body, as server-sent events; they may be cut anywhere. Returns the text, as
+    //! `add`.
     //! @throws waymark::error as `add`, and for what is no JSON. What came before that event is kept.
-    void feed(std::string_view bytes);
+    std::string feed(std::string_view bytes);
 
     //! Whether the API has said that this was all.
     bool is_complete() const noexcept;

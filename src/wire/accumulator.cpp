@@ -46,16 +46,17 @@ accumulator::accumulator(accumulator&&) noexcept = default;
 accumulator& accumulator::operator=(accumulator&&) noexcept = default;
 accumulator::~accumulator() = default;
 
-void accumulator::add(const json::object& event)
+std::string accumulator::add(const json::object& event)
 {
     check_no_error(state_->which, event);
     if (text_at(event, "type") == "error") // that of the Responses API is the event itself
         throw_api_error(state_->which, event);
-    state_->events->add(event);
+    return state_->events->add(event);
 }
 
-void accumulator::feed(std::string_view bytes)
+std::string accumulator::feed(std::string_view bytes)
 {
+    std::string text;
     state_->lines.append(bytes);
     while (const auto data = state_->lines.next()) {
         if (data->find_first_not_of(" \t") == data->npos)
@@ -68,8 +69,9 @@ void accumulator::feed(std::string_view bytes)
                                               "an event of a stream of " + std::string(title(state_->which)));
         if (!event.is_object())
             throw_no_event(state_->which, "it is no JSON object");
-        add(event.get_object());
+        text += add(event.get_object());
     }
+    return text;
 }
 
 bool accumulator::is_complete() const noexcept

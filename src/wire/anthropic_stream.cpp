@@ -35,7 +35,7 @@ struct block {
 
 class assembler_of_events final : public assembler {
 public:
-    void add(const json::object& event) override
+    std::string add(const json::object& event) override
     {
         const auto type = text_at(event, "type");
         if (type.empty())
@@ -55,6 +55,7 @@ public:
         } else if (type == "message_stop") {
             is_complete_ = true;
         } // "ping", and what comes tomorrow
+        return text_of(event);
     }
 
     bool is_complete() const noexcept override { return is_complete_; }
@@ -76,6 +77,15 @@ public:
     }
 
 private:
+    static std::string text_of(const json::object& event)
+    {
+        for (const auto* const member : {"content_block", "delta"})
+            if (const auto* const piece = object_at(event, member);
+                piece != nullptr && is_one_of(text_at(*piece, "type"), {"text", "text_delta"}))
+                return std::string(text_at(*piece, "text"));
+        return {};
+    }
+
     block& block_of(const json::object& event)
     {
         const auto found = blocks_.find(index_at(event, "index", 0));

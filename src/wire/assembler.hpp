@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
 
 namespace waymark::wire {
@@ -13,8 +14,9 @@ class assembler {
 public:
     virtual ~assembler() = default;
 
-    //! An event that is no error. @throws waymark::error `invalid_argument` if it is none of the API's.
-    virtual void add(const boost::json::object& event) = 0;
+    //! An event that is no error. Returns the text of the answer that it brings.
+    //! @throws waymark::error `invalid_argument` if it is none of the API's.
+    virtual std::string add(const boost::json::object& event) = 0;
     virtual bool is_complete() const noexcept = 0;
     virtual boost::json::object response() const = 0;
 };

@@ -55,7 +55,7 @@ struct choice {
 
 class assembler_of_chunks final : public assembler {
 public:
-    void add(const json::object& event) override
+    std::string add(const json::object& event) override
     {
         const auto* const choices = find_at(event, "choices");
         if (choices == nullptr || !all_objects(*choices, [](const json::object&) { return true; }))
@@ -69,6 +69,10 @@ public:
             whole_["object"] = "chat.completion";
         for (const auto& next : choices->get_array())
             add_choice(next.get_object());
+        std::string text;
+        for (const auto& next : choices->get_array())
+            text += text_of_delta(next.get_object());
+        return text;
     }
 
     bool is_complete() const noexcept override
@@ -98,6 +102,15 @@ private:
         auto& place = whole_[key];
         if (!value.is_null())
             place = value;
+    }
+
+    //! Of the choice that counts.
+    std::string text_of_delta(const json::object& choice) const
+    {
+        const auto* const delta = object_at(choice, "delta");
+        if (delta == nullptr || index_at(choice, "index", 0) != choices_.begin()->first)
+            return {};
+        return std::string(text_at(*delta, "content")).append(text_at(*delta, "refusal"));
     }
 
     void add_choice(const json::object& from)

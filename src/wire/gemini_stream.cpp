@@ -39,7 +39,7 @@ void add_part(json::array& to, const json::value& next)
 
 class assembler_of_chunks final : public assembler {
 public:
-    void add(const json::object& event) override
+    std::string add(const json::object& event) override
     {
         const auto* const candidates = find_at(event, "candidates");
         if (candidates == nullptr ? !event.contains("promptFeedback") && !event.contains("usageMetadata")
@@ -50,9 +50,13 @@ public:
                 whole_.emplace(key, nullptr); // keeps the place
             else
                 whole_[key] = value;
+        std::string text;
         if (candidates != nullptr)
-            for (const auto& next : candidates->get_array())
+            for (const auto& next : candidates->get_array()) {
                 add_candidate(next.get_object());
+                text += text_of(next.get_object());
+            }
+        return text;
     }
 
     bool is_complete() const noexcept override
@@ -78,6 +82,20 @@ public:
     }
 
 private:
+    //! Of the candidate that counts.
+    std::string text_of(const json::object& candidate) const
+    {
+        const auto* const content = object_at(candidate, "content");
+        const auto* const parts = content == nullptr ? nullptr : array_at(*content, "parts");
+        std::string text;
+        if (parts == nullptr || index_at(candidate, "index", 0) != candidates_.begin()->first)
+            return text;
+        for (const auto& next : *parts)
+            if (const auto* const part = next.if_object(); part != nullptr && !is_thought(*part))
+                text += text_at(*part, "text");
+        return text;
+    }
+
     void add_candidate(const json::object& from)
     {
         auto& to = candidates_[index_at(from, "index", 0)];

@@ -35,7 +35,7 @@ constexpr text_in_pieces texts[] = {
 
 class assembler_of_events final : public assembler {
 public:
-    void add(const json::object& event) override
+    std::string add(const json::object& event) override
     {
         const auto type = text_at(event, "type");
         if (type.empty())
@@ -50,6 +50,9 @@ public:
         } else if (const auto item = items_.find(index_at(event, "output_index", 0)); item != items_.end()) {
             add_to_item(item->second, type, event);
         } // others tell of progress: what they have to say comes again with the item
+        return is_one_of(type, {"response.output_text.delta", "response.refusal.delta"})
+                   ? std::string(text_at(event, "delta"))
+                   : std::string();
     }
 
     bool is_complete() const noexcept override { return is_complete_; }

@@ -70,6 +70,37 @@ TEST_CASE("the events of a stream make the answer that the API would have given 
     }
 }
 
+TEST_CASE("a stream hands out the text of the answer as it comes")
+{
+    bool any = false;
+    for (const auto& stream : recordings("streams")) {
+        CAPTURE(stream.name);
+        wire::accumulator from_events(stream.api), from_bytes(stream.api);
+        std::string text, text_of_bytes;
+        for (const auto& event : stream.content.at("events").as_array())
+            if (!is_error(event))
+                text += from_events.add(event.as_object());
+        for (const char byte : as_bytes(stream, "\n"))
+            text_of_bytes += from_bytes.feed({&byte, 1});
+        conversation chat;
+        wire::append(stream.api, chat, from_events.response());
+        std::string expected;
+        for (const auto& said : chat)
+            for (const auto& part : said.parts())
+                if (part.kind() == part_kind::text)
+                    expected += part.text();
+        CHECK(text == expected);
+        CHECK(text_of_bytes == expected);
+        any = any || !text.empty();
+    }
+    CHECK(any);
+    // Of several answers only the first is taken.
+    wire::accumulator several(wire::api::chat_completions);
+    CHECK(several.add(parse(R"({"choices":[{"index":1,"delta":{"content":"no"}},
+                                           {"index":0,"delta":{"content":"yes"}}]})")
+                          .as_object()) == "yes");
+}
+
 TEST_CASE("the bytes of a stream may be cut anywhere")
 {
     std::mt19937 random(20261119); // NOLINT(cert-msc51-cpp): the same each time
