@@ -3,8 +3,9 @@
 //!     8_any_model --api chat|responses|anthropic|gemini --url URL --model NAME [--store FILE] [--stream]
 //!
 //!     --api      what the server speaks; chat is OpenAI's Chat Completions, which many others speak, too
-//!     --url      where it is: http://127.0.0.1:8080 (a local llama.cpp), https://api.openai.com,
-//!                https://api.anthropic.com, https://generativelanguage.googleapis.com
+//!     --url      where it is, without the version in the path: http://127.0.0.1:8080 (a local llama.cpp),
+//!                https://api.openai.com, https://api.anthropic.com,
+//!                https://generativelanguage.googleapis.com
 //!     --store    the checkpoints, in SQLite, "8_any_model.db" unless told; the hotel's ledger is beside it
 //!     --stream   reads the answers as they come
 //!
@@ -80,12 +81,26 @@ public:
 
     asio::awaitable<void> answer(waymark::conversation& chat)
     {
+        for (;;) {
+            const auto response = co_await ask(chat);
+            const auto answer = wire::append(api_, chat, response);
+            const auto how = answer.ending();
+            if (how == wire::ending::paused)
+                continue;
+            if (answer.messages() == 0 || how == wire::ending::refused || how == wire::ending::cut_off)
+                throw std::runtime_error("the model has not answered: " + answer.stop_reason());
+            co_return;
+        }
+    }
+
+private:
+    asio::awaitable<json::object> ask(const waymark::conversation& chat)
+    {
         auto request = wire::make_request(api_, chat.window());
         for (const auto& left_out : request.left_out())
             std::cout << "not sent: " << left_out.what() << std::endl;
         add_settings(request.body());
         const auto body = json::serialize(request.body());
-        json::object response;
         if (stream_) {
             wire::accumulator pieces(api_);
             const http::body_sink show = [&pieces](std::string_view bytes) {
@@ -93,16 +108,16 @@ public:
             };
             co_await http::post(url_, path(), fields(), body, show);
             std::cout << std::endl;
-            response = pieces.response();
-        } else {
-            response = json::parse(co_await http::post(url_, path(), fields(), body)).as_object();
+            co_return pieces.response();
         }
-        const auto appended = wire::append(api_, chat, response);
-        if (appended.is_cut_off())
-            throw std::runtime_error("the model's answer is cut off: " + appended.stop_reason());
+        const auto text = co_await http::post(url_, path(), fields(), body);
+        json::error_code failure;
+        const auto response = json::parse(text, failure);
+        if (failure || !response.is_object())
+            throw std::runtime_error("the server's answer is no JSON object: " + text.substr(0, 200));
+        co_return response.get_object();
     }
 
-private:
     void add_settings(json::object& body) const
     {
         const auto settings = json::parse(settings_of(api_)).as_object();
@@ -304,6 +319,9 @@ wire::api api_named(std::string_view name)
                                 "'; there are chat, responses, anthropic and gemini");
 }
 
+const std::string usage = "usage: 8_any_model --api chat|responses|anthropic|gemini --url URL --model NAME "
+                          "[--store FILE] [--stream]";
+
 arguments read(int argc, char** argv)
 {
     arguments given;
@@ -320,12 +338,10 @@ arguments read(int argc, char** argv)
         else if (word == "--store" && i + 1 < argc)
             given.store = argv[++i];
         else
-            throw std::invalid_argument("what is '" + std::string(word) + "', or its value?");
+            throw std::invalid_argument("what is '" + std::string(word) + "', or its value?\n" + usage);
     }
     if (!given.api || !given.url || given.model.empty())
-        throw std::invalid_argument(
-            "usage: 8_any_model --api chat|responses|anthropic|gemini --url URL --model NAME "
-            "[--store FILE] [--stream]");
+        throw std::invalid_argument(usage);
     return given;
 }
 
@@ -343,6 +359,10 @@ int main(int argc, char** argv)
 {
     arguments given;
     try {
+        if (argc == 2 && std::string_view(argv[1]) == "--help") {
+            std::cout << usage << '\n';
+            return 0;
+        }
         given = read(argc, argv);
     } catch (const std::exception& error) {
         std::cerr << error.what() << '\n';

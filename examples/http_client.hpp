@@ -89,8 +89,9 @@ private:
 //! The server answered with something else than 2xx.
 class status_error : public std::runtime_error {
 public:
-    status_error(int status, std::string body)
-        : std::runtime_error("HTTP " + std::to_string(status) + ": " + body.substr(0, 1'000)),
+    status_error(int status, const std::string& where, std::string body)
+        : std::runtime_error("HTTP " + std::to_string(status) + " from " + where + ": " +
+                             body.substr(0, 1'000)),
           status_(status),
           body_(std::move(body))
     {
@@ -307,7 +308,8 @@ private:
 };
 
 template <class Stream>
-asio::awaitable<void> exchange(Stream& stream, const std::string& request, const body_sink& sink)
+asio::awaitable<void> exchange(Stream& stream, const std::string& where, const std::string& request,
+                               const body_sink& sink)
 {
     co_await asio::async_write(stream, asio::buffer(request), asio::use_awaitable);
     response_reader<Stream> reader(stream);
@@ -318,7 +320,7 @@ asio::awaitable<void> exchange(Stream& stream, const std::string& request, const
         std::string refusal;
         const body_sink collect = [&refusal](std::string_view piece) { refusal += piece; };
         co_await reader.read_body(head, collect);
-        throw status_error(head.status, refusal);
+        throw status_error(head.status, where, refusal);
     }
 }
 
@@ -335,7 +337,8 @@ inline asio::awaitable<void> connect(tcp::socket& socket, const url& server)
 }
 
 inline asio::awaitable<void> exchange_in_time(tcp::socket& socket, const url& server,
-                                              const std::string& request, const body_sink& sink)
+                                              const std::string& where, const std::string& request,
+                                              const body_sink& sink)
 {
     if (server.is_secure()) {
 #ifdef WITH_TLS
@@ -353,12 +356,12 @@ inline asio::awaitable<void> exchange_in_time(tcp::socket& socket, const url& se
                                         asio::redirect_error(asio::use_awaitable, failure));
         if (failure)
             throw std::system_error(failure, "TLS with " + server.authority());
-        co_await exchange(stream, request, sink);
+        co_await exchange(stream, where, request, sink);
 #else
         throw std::runtime_error("this program was built without TLS: https:// needs OpenSSL");
 #endif
     } else {
-        co_await exchange(socket, request, sink);
+        co_await exchange(socket, where, request, sink);
     }
 }
 
@@ -384,11 +387,12 @@ inline asio::awaitable<void> post(url server, std::string path, fields extra, st
                                   body_sink sink)
 {
     const auto request = detail::request_text(server, path, extra, body);
+    const auto where = server.authority() + server.path() + path;
     asio::ip::tcp::socket socket(co_await asio::this_coro::executor);
     co_await detail::within(max_connect_time, server.authority() + " cannot be reached in time",
                             detail::connect(socket, server));
     co_await detail::within(max_answer_time, server.authority() + " did not answer in time",
-                            detail::exchange_in_time(socket, server, request, sink));
+                            detail::exchange_in_time(socket, server, where, request, sink));
 }
 
 //! The same, with the whole body at once.

@@ -42,7 +42,8 @@ private:
 
 } // namespace detail
 
-//! How many tokens a message takes, by the tokenizer of your model.
+//! How many tokens a message takes: `[](const message& said) { return said.estimated_tokens(my_tokenizer);
+//! }`.
 using token_counter = std::function<std::size_t(const message&)>;
 
 //! What `conversation::repair` has done.
@@ -73,8 +74,8 @@ private:
 //! was compacted.
 class compaction_range {
 public:
-    compaction_range(std::string summary_id, std::size_t first, std::size_t count)
-        : summary_id_(std::move(summary_id)), first_(first), count_(count)
+    compaction_range(std::string summary_id, std::size_t first, std::size_t count, std::size_t stands_for)
+        : summary_id_(std::move(summary_id)), first_(first), count_(count), stands_for_(stands_for)
     {
     }
 
@@ -83,11 +84,14 @@ public:
     std::string summary_id() && { return std::move(summary_id_); }
     std::size_t first() const noexcept { return first_; }
     std::size_t count() const noexcept { return count_; }
+    //! How many messages of the whole story that is: more than `count`, if an earlier summary is among them.
+    std::size_t stands_for() const noexcept { return stands_for_; }
 
 private:
     std::string summary_id_;
     std::size_t first_;
     std::size_t count_;
+    std::size_t stands_for_;
 };
 
 //! A list of messages with a token budget.
@@ -184,9 +188,10 @@ public:
     //! With the tokenizer of your model: linear in the length.
     std::uint64_t estimated_tokens(const token_counter& count) const;
 
-    //! What to send to a model: the system prompt, then the newest messages that fit `max_tokens()`. A call
-    //! stays together with its results, and reasoning with what it belongs to; results without a call are
-    //! left out. Linear in the length.
+    //! What to send to a model: the system prompt, the summary if there is one (see `compacted`), then the
+    //! newest messages that fit `max_tokens()`. A call stays together with its results, and reasoning with
+    //! what it belongs to; results without a call are left out. The newest of these groups is there even if
+    //! it takes more than the budget: `estimated_tokens()` of the window tells. Linear in the length.
     conversation window() const;
     conversation window(const token_counter& count) const;
 
@@ -199,8 +204,8 @@ public:
     //! its API insists on it; results that came too late are moved there. Results without a call are dropped,
     //! and so is what a stream cut off in its middle: calls whose arguments are no JSON, reasoning without
     //! its signature or without what it belongs to, empty answers. Everything else stays as it is, verbatim.
-    repair_report
-    repair(const std::string& text = "interrupted: the tool was started and its result was lost");
+    repair_report repair(
+        const std::string& text = "interrupted: the result was lost, and the tool may or may not have run");
 
     //! The same conversation with a summary in place of its older messages: the system prompt, the summary
     //! (as a message of the user), and the newest `keep_last` messages, more where a call would be cut from
@@ -209,6 +214,8 @@ public:
     //! Does nothing if there is nothing to leave out.
     conversation compacted(std::string summary, std::size_t keep_last) const;
     conversation compacted(message summary, std::size_t keep_last) const;
+    //! What `compacted(…, keep_last)` leaves out: for the model that writes the summary.
+    conversation compactable(std::size_t keep_last) const;
     //! What the summary stands for; none if the conversation was never compacted.
     std::optional<compaction_range> compaction() const;
 
@@ -220,6 +227,12 @@ public:
 
 private:
     friend struct detail::conversation_access;
+
+    //! How many messages in front stay: the system prompt, and perhaps the summary.
+    std::size_t prompt_size() const noexcept;
+    std::size_t head_size() const;
+    //! Where the newest messages begin that stay.
+    std::size_t compaction_cut(std::size_t keep_last) const;
 
     detail::conversation_tip tip_;
     std::uint64_t max_tokens_ = 0;

@@ -25,11 +25,13 @@ enum class errc {
     vetoed,               //!< a `before_save` hook refused the save; nothing was written
     callback_threw,       //!< a function of the caller's, a hook or a strategy, threw an exception
     io,                   //!< the operating system or the database reported an error
+    api_busy,             //!< a model's API cannot answer now, see waymark/wire.hpp
+    api_refused,          //!< a model's API has refused the request
 };
 
 //! The category of `errc`; its messages say what to do next. Conditions: `invalid_argument`, `busy` (device
-//! or resource busy), `overloaded` and `unavailable` (resource unavailable, try again) and `io` equal their
-//! `std::errc` kin.
+//! or resource busy), `overloaded`, `unavailable` and `api_busy` (resource unavailable, try again) and `io`
+//! equal their `std::errc` kin.
 const std::error_category& category() noexcept;
 
 std::error_code make_error_code(errc code) noexcept;

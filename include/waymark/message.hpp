@@ -4,6 +4,7 @@
 #include <waymark/part.hpp>
 
 #include <chrono>
+#include <functional>
 #include <optional>
 
 namespace waymark {
@@ -21,6 +22,15 @@ timestamp now() noexcept;
 //! Who speaks: `model` is what Gemini calls an assistant. `other` is a role that this version does not know;
 //! `message::item()` has its name.
 enum class role { system, developer, user, assistant, model, tool, other };
+
+//! "system", …, "other".
+std::string_view to_string(role which) noexcept;
+//! RFC 3339: "2026-03-01T09:30:00.000250Z".
+//! @throws waymark::error `invalid_argument` if it lies outside of the years 0000 to 9999.
+std::string to_string(timestamp time);
+
+//! How many tokens a text takes, by the tokenizer of your model.
+using text_counter = std::function<std::size_t(std::string_view)>;
 
 //! One message: an item of a conversation as a model API has it, and beside it an id and a time of ours.
 //!
@@ -85,6 +95,9 @@ public:
     //! else is in it; 1,600 for an image, and for other media one for each 32 bytes, at least 1,600; and four
     //! for the frame. Signatures and encrypted reasoning count nothing. docs/messages.md says why.
     std::size_t estimated_tokens() const noexcept;
+    //! The same with the tokenizer of your model for all that is text; calls and results count as the JSON
+    //! that they are.
+    std::size_t estimated_tokens(const text_counter& count) const;
 
     //! Equal content: the JSON of both (`boost::json::value_from`) is the same, byte by byte. So the order of
     //! members counts, 0.0 is not -0.0 and 1 is not 1.0; but an integer is the same as `std::int64_t` and as

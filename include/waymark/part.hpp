@@ -114,6 +114,9 @@ private:
 //! of tomorrow. It is kept and given back like everything else.
 enum class part_kind { text, reasoning, tool_call, tool_result, media, other };
 
+//! "text", …, "other".
+std::string_view to_string(part_kind which) noexcept;
+
 //! A piece of a message. A view: it shares what it shows with the message, which may go before it.
 //!
 //! A part of a message that was made by an API shows the JSON that the API sent.
@@ -140,6 +143,9 @@ public:
     std::size_t media_bytes() const noexcept { return media_bytes_; }
     //! In base64; empty where it is elsewhere.
     std::string_view media_base64() const noexcept { return media_data_; }
+    //! The bytes themselves; empty where they are elsewhere.
+    //! @throws waymark::error `invalid_argument` if what the API sent is no base64.
+    std::string media_content() const;
     //! Where it is, or the name that the API gave an upload; empty where the data is in the message.
     std::string_view media_url() const noexcept { return media_url_; }
 

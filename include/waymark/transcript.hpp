@@ -11,19 +11,23 @@
 
 namespace waymark {
 
-//! Where a transcript goes on: the messages of a checkpoint before an index.
+//! Where a transcript goes on: the messages of a checkpoint before an index. That of a fork goes on in the
+//! agent that it was made from.
 class transcript_cursor {
 public:
-    transcript_cursor(std::string checkpoint_id, std::size_t end)
-        : checkpoint_id_(std::move(checkpoint_id)), end_(end)
+    transcript_cursor(std::string agent_id, std::string checkpoint_id, std::size_t end)
+        : agent_id_(std::move(agent_id)), checkpoint_id_(std::move(checkpoint_id)), end_(end)
     {
     }
 
+    const std::string& agent_id() const& noexcept { return agent_id_; }
+    std::string agent_id() && { return std::move(agent_id_); }
     const std::string& checkpoint_id() const& noexcept { return checkpoint_id_; }
     std::string checkpoint_id() && { return std::move(checkpoint_id_); }
     std::size_t end() const noexcept { return end_; }
 
 private:
+    std::string agent_id_;
     std::string checkpoint_id_;
     std::size_t end_;
 };

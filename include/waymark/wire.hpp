@@ -27,21 +27,28 @@ namespace waymark::wire {
 enum class api { chat_completions, responses, anthropic, gemini };
 
 //! "chat_completions", "responses", "anthropic", "gemini".
-std::string_view name(api which) noexcept;
+std::string_view to_string(api which) noexcept;
 
 //! Something that could not be carried over to another API.
 class omission {
 public:
-    omission(std::size_t message, std::string what) : message_(message), what_(std::move(what)) {}
+    omission(std::size_t message, std::string message_id, std::string what)
+        : message_(message), message_id_(std::move(message_id)), what_(std::move(what))
+    {
+    }
 
-    //! The index of its message in the conversation.
+    //! The index of its message in the conversation that was given, which may be a window.
     std::size_t message() const noexcept { return message_; }
+    //! The id of its message, the same in every window.
+    const std::string& message_id() const& noexcept { return message_id_; }
+    std::string message_id() && { return std::move(message_id_); }
     //! "the reasoning, which only the API that made it can read", …
     const std::string& what() const& noexcept { return what_; }
     std::string what() && { return std::move(what_); }
 
 private:
     std::size_t message_;
+    std::string message_id_;
     std::string what_;
 };
 
@@ -88,33 +95,41 @@ request gemini(const conversation& chat);
 //! One of these.
 request make_request(api which, const conversation& chat);
 
+//! How an answer ended.
+enum class ending {
+    finished, //!< the model has said what it wanted
+    calls,    //!< it wants tools to be run: `conversation::unanswered_tool_calls`
+    paused,   //!< it wants to be asked again, with the conversation as it is now (Anthropic's "pause_turn")
+    refused,  //!< it will not answer, or a filter has stopped it
+    cut_off,  //!< it ran into a limit, failed on the way, or the stream broke off: `conversation::repair`
+              //!< removes what cannot be sent back
+};
+
 //! What was appended.
 class answer {
 public:
-    answer(std::size_t messages, std::string stop_reason, bool is_cut_off)
-        : messages_(messages), stop_reason_(std::move(stop_reason)), is_cut_off_(is_cut_off)
+    answer(std::size_t messages, std::string stop_reason, wire::ending how)
+        : messages_(messages), stop_reason_(std::move(stop_reason)), ending_(how)
     {
     }
 
-    //! How many messages the conversation has more.
+    //! How many messages the conversation has more; none, if the model has said nothing.
     std::size_t messages() const noexcept { return messages_; }
     //! In the words of the API: "stop", "tool_calls", "end_turn", "MAX_TOKENS", …; empty if it gave none.
     const std::string& stop_reason() const& noexcept { return stop_reason_; }
     std::string stop_reason() && { return std::move(stop_reason_); }
-    //! The model did not come to its end: it ran into a limit, or the stream broke off.
-    //! `conversation::repair` removes what cannot be sent back.
-    bool is_cut_off() const noexcept { return is_cut_off_; }
+    wire::ending ending() const noexcept { return ending_; }
 
 private:
     std::size_t messages_;
     std::string stop_reason_;
-    bool is_cut_off_;
+    wire::ending ending_;
 };
 
 // Take the API's whole answer, parsed; what it said becomes messages, verbatim. With several choices or
 // candidates, the first one.
-// @throws waymark::error `invalid_argument` if it is an error of the API, whose text is in the message, or no
-// answer of this API. Nothing is appended then.
+// @throws waymark::error `api_busy` or `api_refused` if it is an error of the API, whose text is in the
+// message; `invalid_argument` if it is no answer of this API. Nothing is appended then.
 
 answer append_chat_completions(conversation& chat, const boost::json::object& response);
 answer append_responses(conversation& chat, const boost::json::object& response);
@@ -140,12 +155,14 @@ public:
 
     //! The next event, parsed. Returns the text of the answer that it brings, without reasoning, for those
     //! who show it as it comes.
-    //! @throws waymark::error `invalid_argument` if it is an error of the API, or no event of it. What was
-    //! added before is kept.
+    //! @throws waymark::error `api_busy` or `api_refused` if it is an error of the API, `invalid_argument` if
+    //! it is no event of it. What was added before is kept.
     std::string add(const boost::json::object& event);
     //! The next bytes of the body, as server-sent events; they may be cut anywhere. Returns the text, as
     //! `add`.
-    //! @throws waymark::error as `add`, and for what is no JSON. What came before that event is kept.
+    //! Gemini sends them if it is asked with "?alt=sse".
+    //! @throws waymark::error as `add`, and for what is no JSON, or no server-sent events. What came before
+    //! that event is kept.
     std::string feed(std::string_view bytes);
 
     //! Whether the API has said that this was all.

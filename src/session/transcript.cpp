@@ -6,7 +6,7 @@
 #include <waymark/transcript.hpp>
 
 #include <algorithm>
-#include <unordered_map>
+#include <utility>
 
 namespace waymark::detail {
 
@@ -27,10 +27,13 @@ public:
     {
         while (found_.size() <= distance && next_) {
             if (!find_next())
-                next_.reset();
+                origin_ = std::exchange(next_, std::nullopt);
         }
         return distance < found_.size() ? std::optional(found_[distance]) : std::nullopt;
     }
+
+    //! The parent that is none of the agent's. @pre `at` has come to the end
+    const std::optional<std::string>& origin() const noexcept { return origin_; }
 
 private:
     static constexpr std::size_t page_size = 256;
@@ -58,6 +61,7 @@ private:
     std::string agent_id_, scope_;
     query wanted_{agent_id_};
     std::optional<std::string> next_; // the parent of the last one that was found
+    std::optional<std::string> origin_;
     std::vector<std::string> found_;
     std::vector<checkpoint_header> page_;
     std::size_t place_ = 0;
@@ -70,10 +74,12 @@ bool has_summary(const checkpoint& in, const std::string& id)
     return compacted && compacted->summary_id() == id;
 }
 
-//! The nearest checkpoint from before a compaction. All that were made since have its summary: the place
-//! where that begins is found in steps that double, and then by halving.
-std::optional<checkpoint> find_uncompacted(store& from, const checkpoint& compacted,
-                                           const std::string& summary)
+//! The nearest checkpoint of its agent from before a compaction. All that were made since have its summary:
+//! the place where that begins is found in steps that double, and then by halving. Also gives what comes
+//! before the line, if nothing on it is from before.
+std::optional<checkpoint> find_uncompacted_of_agent(store& from, const checkpoint& compacted,
+                                                    const std::string& summary,
+                                                    std::optional<std::string>& beyond)
 {
     ancestors line(from, compacted);
     std::optional<checkpoint> found;
@@ -108,6 +114,41 @@ std::optional<checkpoint> find_uncompacted(store& from, const checkpoint& compac
         else
             with_summary = middle + 1;
     }
+    if (!found)
+        beyond = line.origin();
+    return found;
+}
+
+//! The parent of a fork's first checkpoint is one of the agent that it was made from.
+std::optional<checkpoint> load_origin(store& from, const checkpoint& of, const std::string& id)
+{
+    try {
+        auto origin = from.load(id);
+        if (origin && origin->agent_id() != of.agent_id() && origin->scope() == of.scope())
+            return origin;
+    } catch (const error& failure) {
+        if (failure.code() != errc::conflict) // several have that id: nobody knows which it is
+            throw;
+    }
+    return std::nullopt;
+}
+
+//! The nearest checkpoint from before a compaction, also in the agents that this one was forked from.
+std::optional<checkpoint> find_uncompacted(store& from, const checkpoint& compacted,
+                                           const std::string& summary)
+{
+    constexpr int most_forks = 100; // links may be forged
+    std::optional<std::string> beyond;
+    auto found = find_uncompacted_of_agent(from, compacted, summary, beyond);
+    auto last = compacted;
+    for (int forks = 0; !found && beyond && forks < most_forks; ++forks) {
+        auto origin = load_origin(from, last, *beyond);
+        if (!origin || !has_summary(*origin, summary)) // of which a fork's first checkpoint is a copy
+            return std::nullopt;
+        last = *std::move(origin);
+        beyond.reset();
+        found = find_uncompacted_of_agent(from, last, summary, beyond);
+    }
     return found;
 }
 
@@ -120,6 +161,38 @@ std::vector<message> slice(const conversation& chat, std::size_t begin, std::siz
     return messages;
 }
 
+//! A conversation as the end of a whole story: what its summary stands for comes before its messages.
+class story_end {
+public:
+    explicit story_end(const conversation& chat) : chat_(chat)
+    {
+        // A summary that was removed since, or replaced, stands for nothing.
+        auto range = chat.compaction();
+        if (range && range->first() < chat.size() && chat[range->first()].id() == range->summary_id())
+            compaction_ = std::move(range);
+    }
+
+    const std::optional<compaction_range>& compaction() const noexcept { return compaction_; }
+    //! The index of the first message behind the summary.
+    std::size_t begin() const noexcept { return compaction_ ? compaction_->first() + 1 : 0; }
+    //! How many messages the story has in front of that one.
+    std::size_t before() const noexcept
+    {
+        return compaction_ ? compaction_->first() + compaction_->stands_for() : 0;
+    }
+    //! The index behind the first `count` messages of the story, or as many as there are.
+    std::size_t end_of(std::size_t count) const noexcept
+    {
+        return std::min(begin() + count - std::min(count, before()), chat_.size());
+    }
+    //! How many messages the story has in front of an index that is not before `begin`.
+    std::size_t count_before(std::size_t index) const noexcept { return before() + index - begin(); }
+
+private:
+    const conversation& chat_;
+    std::optional<compaction_range> compaction_;
+};
+
 } // namespace
 
 transcript_page read_transcript(store& from, const std::string& agent_id, const std::string& scope,
@@ -129,32 +202,30 @@ transcript_page read_transcript(store& from, const std::string& agent_id, const 
         throw error(errc::invalid_argument, "a transcript of no messages was asked for; "
                                             "transcript_options::limit takes 1 or more");
     const auto& place = options.before();
-    const auto point =
-        place ? from.load(agent_id, scope, place->checkpoint_id()) : load_head(from, agent_id, scope);
+    const auto point = place ? from.load(place->agent_id(), scope, place->checkpoint_id())
+                             : load_head(from, agent_id, scope);
     if (!point && place)
-        throw error(errc::not_found, "the transcript of agent " + detail::quoted(agent_id) +
+        throw error(errc::not_found, "the transcript of agent " + detail::quoted(place->agent_id()) +
                                          " went on in checkpoint " + detail::quoted(place->checkpoint_id()) +
                                          ", which is not there any more; begin anew");
     if (!point)
         return {};
     const auto& chat = point->conversation();
+    const story_end story(chat);
     const auto end = std::min(place ? place->end() : chat.size(), chat.size());
-    const auto compacted = chat.compaction();
-    // A summary that was removed since, or replaced, stands for nothing.
-    const bool has_place =
-        compacted && compacted->first() < end && chat[compacted->first()].id() == compacted->summary_id();
-    const auto begin = has_place ? compacted->first() + 1 : 0;
+    const auto begin = std::min(story.begin(), end);
     if (end - begin > options.limit())
         return {slice(chat, end - options.limit(), end),
-                transcript_cursor(point->id(), end - options.limit()), 0};
-    if (!has_place)
+                transcript_cursor(point->agent_id(), point->id(), end - options.limit()), 0};
+    if (!story.compaction())
         return {slice(chat, 0, end), std::nullopt, 0};
-    const auto before = find_uncompacted(from, *point, compacted->summary_id());
-    const auto wanted_end = compacted->first() + compacted->count();
-    if (!before || before->conversation().size() <= compacted->first())
-        return {slice(chat, 0, end), std::nullopt, compacted->count()};
-    const auto known_end = std::min(wanted_end, before->conversation().size());
-    return {slice(chat, begin, end), transcript_cursor(before->id(), known_end), wanted_end - known_end};
+    const auto before = find_uncompacted(from, *point, story.compaction()->summary_id());
+    if (!before || before->conversation().size() <= story.compaction()->first())
+        return {slice(chat, 0, end), std::nullopt, story.compaction()->stands_for()};
+    const story_end earlier(before->conversation());
+    const auto known_end = earlier.end_of(story.before());
+    return {slice(chat, begin, end), transcript_cursor(before->agent_id(), before->id(), known_end),
+            story.before() - std::min(story.before(), earlier.count_before(known_end))};
 }
 
 } // namespace waymark::detail

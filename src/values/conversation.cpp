@@ -219,20 +219,35 @@ conversation conversation::window() const
     return window([](const message& next) { return next.estimated_tokens(); });
 }
 
+std::size_t conversation::prompt_size() const noexcept
+{
+    return !empty() && detail::is_prompt((*this)[0]) ? 1 : 0;
+}
+
+std::size_t conversation::head_size() const
+{
+    const auto prompt = prompt_size();
+    const auto range = compaction();
+    const bool has_summary = range && prompt < size() && (*this)[prompt].id() == range->summary_id();
+    return prompt + (has_summary ? 1 : 0);
+}
+
 conversation conversation::window(const token_counter& count) const
 {
     if (empty())
         return *this;
     const detail::turns turns(*this);
-    const std::size_t oldest = detail::is_prompt((*this)[0]) ? 1 : 0;
-    std::uint64_t used = oldest == 0 ? 0 : count((*this)[0]);
     const auto messages = detail::conversation_access::messages_from(*this, 0);
+    const auto oldest = head_size();
+    std::uint64_t used = 0;
+    for (std::size_t i = 0; i < oldest; ++i)
+        used += count(*messages[i]);
     auto first = size();
     for (auto next = first; next-- > oldest;) {
         used += count(*messages[next]);
-        if (max_tokens_ != 0 && used > max_tokens_)
+        if (max_tokens_ != 0 && used > max_tokens_ && first < size())
             break;
-        if (turns.begins_at(next))
+        if (turns.begins_at(next) || next == oldest)
             first = next;
     }
     auto kept = *this;
@@ -255,22 +270,44 @@ conversation conversation::compacted(std::string summary, std::size_t keep_last)
     return compacted(message::user(std::move(summary)), keep_last);
 }
 
+std::size_t conversation::compaction_cut(std::size_t keep_last) const
+{
+    const auto first = prompt_size();
+    auto cut = size() - std::min(keep_last, size() - first);
+    if (cut == first || cut == size())
+        return cut;
+    const detail::turns turns(*this);
+    while (cut > first && !turns.begins_at(cut))
+        --cut;
+    return cut;
+}
+
+conversation conversation::compactable(std::size_t keep_last) const
+{
+    conversation left_out;
+    auto shorter = *this;
+    shorter.truncate(compaction_cut(keep_last));
+    for (const auto* next : detail::conversation_access::messages_from(shorter, prompt_size()))
+        left_out.push(*next);
+    return left_out;
+}
+
 conversation conversation::compacted(message summary, std::size_t keep_last) const
 {
-    const std::size_t first = !empty() && detail::is_prompt((*this)[0]) ? 1 : 0;
-    auto cut = size() - std::min(keep_last, size() - first);
+    const auto first = prompt_size();
+    const auto cut = compaction_cut(keep_last);
     if (cut == first)
         return *this;
-    const detail::turns turns(*this);
-    while (cut > first && cut < size() && !turns.begins_at(cut))
-        --cut;
-    if (cut == first)
-        return *this;
+    auto stands_for = cut - first;
+    if (const auto earlier = compaction(); earlier && head_size() > first) // whose summary goes now
+        stands_for += earlier->stands_for() - 1;
     const auto tail = detail::conversation_access::messages_from(*this, cut);
     auto shorter = *this;
     shorter.truncate(first);
-    shorter.with_extra(compaction_member,
-                       json::object{{"summary", summary.id()}, {"first", first}, {"count", cut - first}});
+    shorter.with_extra(compaction_member, json::object{{"summary", summary.id()},
+                                                       {"first", first},
+                                                       {"count", cut - first},
+                                                       {"stands_for", stands_for}});
     shorter.push(std::move(summary));
     for (const auto* next : tail)
         shorter.push(*next);
@@ -291,10 +328,11 @@ std::optional<compaction_range> conversation::compaction() const
         return value != nullptr && value->is_uint64() ? std::optional<std::size_t>(value->get_uint64())
                                                       : std::nullopt;
     };
-    const auto first = number("first"), count = number("count");
+    const auto first = number("first"), count = number("count"), stands_for = number("stands_for");
     if (summary == nullptr || !summary->is_string() || !first || !count)
         return std::nullopt;
-    return compaction_range(std::string(summary->get_string()), *first, *count);
+    return compaction_range(std::string(summary->get_string()), *first, *count,
+                            std::max(*count, stands_for.value_or(0)));
 }
 
 std::size_t conversation::shared_prefix(const conversation& other) const noexcept

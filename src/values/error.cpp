@@ -49,6 +49,10 @@ public:
             return "a function of the caller's threw an exception; the details say which and what";
         case errc::io:
             return "the operating system or the database failed; the details say how";
+        case errc::api_busy:
+            return "the model's API cannot answer now; send the request again later";
+        case errc::api_refused:
+            return "the model's API refused the request; the details have its reason";
         }
         return "unknown error " + std::to_string(value);
     }
@@ -62,6 +66,7 @@ public:
             return std::errc::device_or_resource_busy;
         case errc::unavailable:
         case errc::overloaded:
+        case errc::api_busy:
             return std::errc::resource_unavailable_try_again;
         case errc::io:
             return std::errc::io_error;

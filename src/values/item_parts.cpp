@@ -177,6 +177,8 @@ private:
                 read_listed_call(next);
         if (const auto* const call = object_at(object, "function_call")) // before there were lists of them
             add_call(*find(object, "function_call"), {}, text_at(*call, "name"), find(*call, "arguments"));
+        if (parts_.empty() && !object.contains("role") && !object.empty()) // nothing that is known
+            add(part_kind::other, item);
     }
 
     //! An entry of `tool_calls`.
@@ -387,11 +389,6 @@ std::optional<role> read_role(const json::object& item)
     return static_cast<role>(known - role_names.begin()); // one past the end is role::other
 }
 
-std::string_view role_name(role which) noexcept
-{
-    return which == role::other ? std::string_view() : role_names[static_cast<std::size_t>(which)];
-}
-
 bool part_access::is_cut_off(const part& call)
 {
     const auto* const object = call.json_->if_object();
@@ -418,41 +415,83 @@ bool part_access::is_cut_off(const part& call)
     return failure.failed();
 }
 
-part_access::weight part_access::weigh(const part& of)
+namespace {
+
+class scale {
+public:
+    explicit scale(const text_counter* count) : count_(count) {}
+
+    void add_text(std::string_view text)
+    {
+        if (count_ == nullptr)
+            sum_.bytes += text.size();
+        else if (!text.empty())
+            sum_.tokens += (*count_)(text);
+    }
+    void add_json(const json::value* value)
+    {
+        if (value == nullptr)
+            return;
+        if (value->is_string())
+            add_text(value->get_string());
+        else if (count_ == nullptr)
+            sum_.bytes += payload_bytes(*value);
+        else
+            add_text(json::serialize(*value));
+    }
+    void add_tokens(std::size_t tokens) { sum_.tokens += tokens; }
+    void add(part_access::weight more)
+    {
+        sum_.bytes += more.bytes;
+        sum_.tokens += more.tokens;
+    }
+
+    part_access::weight sum() const { return sum_; }
+
+private:
+    const text_counter* count_;
+    part_access::weight sum_;
+};
+
+} // namespace
+
+part_access::weight part_access::weigh(const part& of, const text_counter* count)
 {
     constexpr std::size_t tokens_of_image = 1600;
     constexpr std::size_t media_bytes_per_token = 32;
+    scale on(count);
     switch (of.kind_) {
     case part_kind::text:
     case part_kind::reasoning:
-        return {of.text_.size(), 0};
+        on.add_text(of.text_);
+        break;
     case part_kind::tool_call:
-        return {of.id_.size() + of.name_.size() + (of.body_ == nullptr ? 0 : payload_bytes(*of.body_)), 0};
-    case part_kind::tool_result: {
-        weight sum{of.id_.size() + of.name_.size(), 0};
-        if (of.body_ == nullptr)
-            return sum;
-        if (!of.body_->is_array()) {
-            sum.bytes += payload_bytes(*of.body_);
-            return sum;
-        }
-        for (const auto& inner : read_content(*of.body_)) {
-            const auto next = weigh(inner);
-            sum.bytes += next.bytes;
-            sum.tokens += next.tokens;
-        }
-        return sum;
-    }
+        on.add_text(of.id_);
+        on.add_text(of.name_);
+        on.add_json(of.body_);
+        break;
+    case part_kind::tool_result:
+        on.add_text(of.id_);
+        on.add_text(of.name_);
+        if (of.body_ == nullptr || !of.body_->is_array())
+            on.add_json(of.body_);
+        else
+            for (const auto& inner : read_content(*of.body_))
+                on.add(weigh(inner, count));
+        break;
     case part_kind::media:
         if (!of.text_.empty())
-            return {of.text_.size(), 0};
-        return {0, of.media_type_.starts_with("image/")
-                       ? tokens_of_image
-                       : std::max(tokens_of_image, of.media_bytes_ / media_bytes_per_token)};
+            on.add_text(of.text_);
+        else if (of.media_type_.starts_with("image/"))
+            on.add_tokens(tokens_of_image);
+        else
+            on.add_tokens(std::max(tokens_of_image, of.media_bytes_ / media_bytes_per_token));
+        break;
     case part_kind::other:
+        on.add_json(of.json_);
         break;
     }
-    return {payload_bytes(*of.json_), 0};
+    return on.sum();
 }
 
 // Items that are made by hand

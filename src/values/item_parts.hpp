@@ -19,8 +19,6 @@ std::vector<part> read_parts(const boost::json::value& item);
 
 //! None if the item has no role.
 std::optional<role> read_role(const boost::json::object& item);
-//! "system", …; of `role::other` nothing.
-std::string_view role_name(role which) noexcept;
 
 //! An item in the shape of Chat Completions.
 boost::json::object make_user_item(const std::vector<part>& parts);
@@ -37,12 +35,13 @@ struct part_access {
     static const boost::json::value* body(const part& of) noexcept { return of.body_; }
     //! Whether its arguments are no JSON, as a stream leaves them that breaks off.
     static bool is_cut_off(const part& call);
-    //! What it counts towards `message::estimated_tokens`: bytes of text, and tokens besides.
+    //! What it counts towards `message::estimated_tokens`: bytes of text, and tokens besides. With a
+    //! tokenizer the text is tokens, too.
     struct weight {
         std::size_t bytes = 0;
         std::size_t tokens = 0;
     };
-    static weight weigh(const part& of);
+    static weight weigh(const part& of, const text_counter* count = nullptr);
 
     static part make(part_kind kind, const boost::json::value& json)
     {

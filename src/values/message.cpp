@@ -134,7 +134,7 @@ const json::value& message::data::whole_item() const
         return *known;
     json::object object;
     object.reserve(3);
-    object.emplace("role", detail::role_name(*role));
+    object.emplace("role", to_string(*role));
     if (!tool_call_id.empty())
         object.emplace("tool_call_id", tool_call_id);
     object.emplace("content", text);
@@ -309,6 +309,27 @@ std::size_t message::depth() const noexcept
 std::size_t message::estimated_tokens() const noexcept
 {
     return data_->tokens;
+}
+
+std::size_t message::estimated_tokens(const text_counter& count) const
+{
+    if (data_->is_plain)
+        return count(data_->text) + (data_->tool_call_id.empty() ? 0 : count(data_->tool_call_id)) +
+               frame_tokens;
+    std::size_t sum = frame_tokens;
+    for (const auto& next : data_->parts)
+        sum += detail::part_access::weigh(next, &count).tokens;
+    return sum;
+}
+
+std::string_view to_string(role which) noexcept
+{
+    return which == role::other ? std::string_view("other") : role_names[static_cast<std::size_t>(which)];
+}
+
+std::string to_string(timestamp time)
+{
+    return detail::to_rfc3339(time);
 }
 
 namespace {

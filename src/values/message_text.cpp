@@ -202,7 +202,7 @@ std::string detail::message_access::to_json(const message& value)
     text.add("\"item\":");
     if (!fields.is_plain)
         return std::move(text.add(json::serialize(fields.item)).add("}")).finish();
-    text.add("{\"role\":\"").add(role_name(*fields.role)).add("\",");
+    text.add("{\"role\":\"").add(to_string(*fields.role)).add("\",");
     if (!fields.tool_call_id.empty())
         text.add("\"tool_call_id\":").add_quoted(fields.tool_call_id).add(",");
     return std::move(text.add("\"content\":").add_quoted(fields.text).add("}}")).finish();

@@ -131,6 +131,34 @@ part part::media_url(std::string url, std::string media_type)
         {"type", "resource_link"}, {"uri", std::move(url)}, {"mimeType", std::move(media_type)}});
 }
 
+std::string_view to_string(part_kind which) noexcept
+{
+    switch (which) {
+    case part_kind::text:
+        return "text";
+    case part_kind::reasoning:
+        return "reasoning";
+    case part_kind::tool_call:
+        return "tool_call";
+    case part_kind::tool_result:
+        return "tool_result";
+    case part_kind::media:
+        return "media";
+    case part_kind::other:
+        break;
+    }
+    return "other";
+}
+
+std::string part::media_content() const
+{
+    auto bytes = detail::from_base64(media_data_);
+    if (!bytes)
+        throw error(errc::invalid_argument,
+                    "the data of the part of type " + detail::quoted(media_type_) + " is no base64");
+    return *std::move(bytes);
+}
+
 tool_call part::call() const
 {
     json::value arguments = json::object{};

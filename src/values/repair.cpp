@@ -38,7 +38,7 @@ std::string_view text_in(const json::value& value, std::string_view key) noexcep
 }
 
 //! Whose shape a call has, which its result must have, too.
-enum class call_shape { listed, named, item, block, gemini };
+enum class call_shape { listed, listed_for_others, named, item, block, gemini };
 
 call_shape shape_of(const message& caller, const part& call)
 {
@@ -84,6 +84,8 @@ json::object answer_to(const part& call, call_shape shape, const std::string& te
     switch (shape) {
     case call_shape::listed:
         return detail::make_result_item(tool_result(call.call(), text));
+    case call_shape::listed_for_others: // which know errors
+        return detail::make_result_item(tool_result(call.call(), text).with_error());
     case call_shape::named:
         return {{"role", "function"}, {"name", name}, {"content", text}};
     case call_shape::item:
@@ -310,7 +312,7 @@ private:
                   // they are sent
             shape_ = call_shape::listed;
             for (auto& next : missing)
-                next.shape = call_shape::listed;
+                next.shape = call_shape::listed_for_others;
         }
         are_joined(shape_) ? answer_jointly(index, results, missing)
                            : answer_one_by_one(index, results, missing);

@@ -58,7 +58,12 @@ std::string accumulator::feed(std::string_view bytes)
 {
     std::string text;
     state_->lines.append(bytes);
-    while (const auto data = state_->lines.next()) {
+    for (;;) {
+        if (const auto body = state_->lines.take_other_body())
+            throw_no_stream(state_->which, *body);
+        const auto data = state_->lines.next();
+        if (!data)
+            break;
         if (data->find_first_not_of(" \t") == data->npos)
             continue;
         if (*data == "[DONE]") {

@@ -44,12 +44,44 @@ bool says_nothing(const json::value* content)
            (content->is_array() && content->get_array().empty());
 }
 
+//! How an answer ended, once its messages are appended. Some servers call it a normal end when the model
+//! makes calls.
+ending ending_of(const conversation& chat, std::size_t appended, ending said)
+{
+    if (said != ending::finished)
+        return said;
+    for (auto i = chat.size() - appended; i < chat.size(); ++i)
+        if (!chat[i].tool_calls().empty())
+            return ending::calls;
+    return said;
+}
+
 //! Whether there is nothing but a role, and members without a value.
 bool is_empty_chat_message(const json::object& message)
 {
     return std::all_of(message.begin(), message.end(), [](const auto& member) {
         return is_one_of(member.key(), {"role", "annotations"}) || says_nothing(&member.value());
     });
+}
+
+//! Of an item of the Responses API.
+bool has_refusal(const message& item)
+{
+    const auto* const content = array_at(item.item(), "content");
+    return content != nullptr && std::any_of(content->begin(), content->end(), [](const json::value& next) {
+               const auto* const block = next.if_object();
+               return block != nullptr && text_at(*block, "type") == "refusal";
+           });
+}
+
+ending ending_of_gemini(std::string_view reason)
+{
+    if (reason == "STOP")
+        return ending::finished;
+    if (is_one_of(reason, {"SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII",
+                           "IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION"}))
+        return ending::refused;
+    return ending::cut_off; // "MAX_TOKENS", "MALFORMED_FUNCTION_CALL", …
 }
 
 //! Text without characters may still carry a signature.
@@ -75,11 +107,13 @@ answer append_chat_completions(conversation& chat, const json::object& response)
     if (said == nullptr)
         throw_no_answer(api::chat_completions, "the first of its 'choices' has no 'message'");
     const std::string reason(text_at(*choice, "finish_reason"));
-    const bool is_cut_off = reason.empty() || reason == "length";
+    const auto how = reason.empty() || reason == "length"                               ? ending::cut_off
+                     : reason == "content_filter" || !text_at(*said, "refusal").empty() ? ending::refused
+                                                                                        : ending::finished;
     if (is_empty_chat_message(*said))
-        return {0, reason, is_cut_off};
+        return {0, reason, how};
     chat.push(message::from(*said));
-    return {1, reason, is_cut_off};
+    return {1, reason, ending_of(chat, 1, how)};
 }
 
 answer append_responses(conversation& chat, const json::object& response)
@@ -100,9 +134,12 @@ answer append_responses(conversation& chat, const json::object& response)
     }
     const auto* const details = object_at(response, "incomplete_details");
     const auto reason = details == nullptr ? std::string_view() : text_at(*details, "reason");
+    const auto how = reason == "content_filter"                             ? ending::refused
+                     : !status.empty() && status != "completed"             ? ending::cut_off
+                     : std::any_of(items.begin(), items.end(), has_refusal) ? ending::refused
+                                                                            : ending::finished;
     push_all(chat, items);
-    return {items.size(), std::string(reason.empty() ? status : reason),
-            !status.empty() && status != "completed"};
+    return {items.size(), std::string(reason.empty() ? status : reason), ending_of(chat, items.size(), how)};
 }
 
 answer append_anthropic(conversation& chat, const json::object& response)
@@ -115,16 +152,19 @@ answer append_anthropic(conversation& chat, const json::object& response)
     if (content == nullptr)
         throw_no_answer(api::anthropic, "it has no list 'content'");
     const std::string reason(text_at(response, "stop_reason"));
-    const bool is_cut_off =
-        reason.empty() || is_one_of(reason, {"max_tokens", "model_context_window_exceeded"});
+    const auto how = reason.empty() || is_one_of(reason, {"max_tokens", "model_context_window_exceeded"})
+                         ? ending::cut_off
+                     : reason == "refusal"    ? ending::refused
+                     : reason == "pause_turn" ? ending::paused
+                                              : ending::finished;
     if (content->empty())
-        return {0, reason, is_cut_off};
+        return {0, reason, how};
     json::object item; // in the order that they came in
     for (const auto& member : response)
         if (is_one_of(member.key(), {"role", "content"}))
             item.emplace(member.key(), member.value());
     chat.push(message::from(std::move(item)));
-    return {1, reason, is_cut_off};
+    return {1, reason, ending_of(chat, 1, how)};
 }
 
 answer append_gemini(conversation& chat, const json::object& response)
@@ -133,19 +173,19 @@ answer append_gemini(conversation& chat, const json::object& response)
     const auto* const feedback = object_at(response, "promptFeedback");
     const auto blocked = feedback == nullptr ? std::string_view() : text_at(*feedback, "blockReason");
     if (!blocked.empty() && !response.contains("candidates"))
-        return {0, std::string(blocked), false};
+        return {0, std::string(blocked), ending::refused};
     const auto* const candidate = first_of(api::gemini, response, "candidates");
     if (candidate == nullptr && blocked.empty())
         throw_no_answer(api::gemini, "its 'candidates' are empty, and nothing says why");
     if (candidate == nullptr)
-        return {0, std::string(blocked), false};
+        return {0, std::string(blocked), ending::refused};
     const std::string reason(text_at(*candidate, "finishReason"));
-    const bool is_cut_off = reason.empty() || reason == "MAX_TOKENS";
+    const auto how = ending_of_gemini(reason);
     const auto* const content = object_at(*candidate, "content");
     if (content == nullptr || is_empty_gemini_content(*content))
-        return {0, reason, is_cut_off};
+        return {0, reason, how};
     chat.push(message::from(*content));
-    return {1, reason, is_cut_off};
+    return {1, reason, ending_of(chat, 1, how)};
 }
 
 answer append(api which, conversation& chat, const json::object& response)
@@ -178,7 +218,7 @@ request make_request(api which, const conversation& chat)
     return gemini(chat);
 }
 
-std::string_view name(api which) noexcept
+std::string_view to_string(api which) noexcept
 {
     switch (which) {
     case api::chat_completions:

@@ -65,7 +65,7 @@ public:
     {
         for (const auto& next : arrange(chat_, {is_native, is_plain_id, result_place::in_one_message}))
             add(next);
-        return {make_body(), std::move(left_out_).take()};
+        return {make_body(), std::move(left_out_).take(chat_)};
     }
 
 private:

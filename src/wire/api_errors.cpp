@@ -5,6 +5,7 @@
 
 #include <waymark/error.hpp>
 
+#include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 
 #include <algorithm>
@@ -16,6 +17,7 @@ namespace json = boost::json;
 namespace {
 
 constexpr std::size_t longest_text_shown = 1000;
+constexpr std::size_t longest_body_shown = 200;
 
 //! Its type, status and code, as far as there are any.
 std::string kind_of_error(const json::object& error)
@@ -39,15 +41,19 @@ bool has_any_of(std::string_view text, std::initializer_list<std::string_view> w
                        [&](std::string_view word) { return text.find(word) != text.npos; });
 }
 
-std::string_view remedy(std::string_view kind)
+//! A quota that is used up is no reason to send it again.
+bool is_passing(std::string_view kind)
 {
-    if (has_any_of(kind, {"overloaded", "rate_limit", "server_error", "api_error", "timeout", "UNAVAILABLE",
-                          "RESOURCE_EXHAUSTED", "INTERNAL", "DEADLINE_EXCEEDED", "429", "500", "503", "529"}))
-        return "send the request again later";
-    if (has_any_of(kind, {"authentication", "permission", "api_key", "UNAUTHENTICATED", "PERMISSION_DENIED",
-                          "401", "403", "billing", "quota"}))
-        return "check the key and what it may do";
-    return "correct the request";
+    return !has_any_of(kind, {"quota", "billing"}) &&
+           has_any_of(kind,
+                      {"overloaded", "rate_limit", "server_error", "api_error", "timeout", "UNAVAILABLE",
+                       "RESOURCE_EXHAUSTED", "INTERNAL", "DEADLINE_EXCEEDED", "429", "500", "503", "529"});
+}
+
+bool is_about_the_key(std::string_view kind)
+{
+    return has_any_of(kind, {"authentication", "permission", "api_key", "UNAUTHENTICATED",
+                             "PERMISSION_DENIED", "401", "403", "billing", "quota"});
 }
 
 } // namespace
@@ -82,7 +88,9 @@ void throw_api_error(api which, const json::value& error)
     if (!kind.empty())
         sentence += " (" + kind + ")";
     sentence += text.empty() ? " without a text" : ": " + detail::printable(text, longest_text_shown);
-    throw waymark::error(errc::invalid_argument, sentence + "; " + std::string(remedy(kind)));
+    if (is_about_the_key(kind))
+        sentence += "; check the key and what it may do";
+    throw waymark::error(is_passing(kind) ? errc::api_busy : errc::api_refused, sentence);
 }
 
 void check_no_error(api which, const json::object& sent)
@@ -96,6 +104,22 @@ void throw_no_answer(api which, std::string_view complaint)
     throw error(errc::invalid_argument,
                 "this is no answer of " + std::string(title(which)) + ": " + std::string(complaint) +
                     "; give the whole body of the response, parsed, of the API that sent it");
+}
+
+void throw_no_stream(api which, std::string_view body)
+{
+    json::error_code failure;
+    const auto parsed = json::parse(body, failure);
+    if (!failure && parsed.is_object())
+        check_no_error(which, parsed.get_object());
+    std::string_view remedy;
+    if (body.front() == '{')
+        remedy = "; an answer that is not streamed is for append()";
+    else if (body.front() == '[' && which == api::gemini)
+        remedy = "; ask for one with \"?alt=sse\"";
+    throw error(errc::invalid_argument, "this is no stream of server-sent events of " +
+                                            std::string(title(which)) + std::string(remedy) +
+                                            "; it begins: " + detail::printable(body, longest_body_shown));
 }
 
 void throw_no_event(api which, std::string_view complaint)

@@ -23,5 +23,7 @@ void check_no_error(api which, const boost::json::object& sent);
 //! "this is no answer of …: 'choices' is missing; …"
 [[noreturn]] void throw_no_answer(api which, std::string_view complaint);
 [[noreturn]] void throw_no_event(api which, std::string_view complaint);
+//! Instead of a stream came something else: an error of the API, if that is what it is.
+[[noreturn]] void throw_no_stream(api which, std::string_view body);
 
 } // namespace waymark::wire

@@ -64,7 +64,7 @@ public:
             messages_.push_back(&next);
             is_native_.push_back(api.is_native(next.item()));
         }
-        ids_ = choose_call_ids(pairs_, is_native_, api);
+        ids_ = choose_call_ids(pairs_, messages_, is_native_, api);
         turn_of_call_.resize(pairs_.calls.size(), none);
         has_converted_result_.resize(messages_.size());
         for (const auto& result : pairs_.results)
@@ -195,7 +195,7 @@ private:
     {
         if (!is_placed(result)) {
             const auto given = detail::part_access::id(next.content);
-            next.call_id = id_without_call(given, result.message, result.part, api_);
+            next.call_id = id_without_call(given, *messages_[result.message], result.part, api_);
             next.tool = detail::part_access::name(next.content);
             add_piece(speaker::tools, std::move(next));
             return;

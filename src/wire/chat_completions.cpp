@@ -81,7 +81,7 @@ public:
         for (const auto& next : arrange(chat_, {is_native, takes_id, result_place::behind_call}))
             add(next);
         flush_media();
-        return {{{"messages", std::move(messages_)}}, std::move(left_out_).take()};
+        return {{{"messages", std::move(messages_)}}, std::move(left_out_).take(chat_)};
     }
 
 private:

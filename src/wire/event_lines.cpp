@@ -27,6 +27,20 @@ void event_lines::append(std::string_view bytes)
     bytes_ += bytes;
 }
 
+std::optional<std::string> event_lines::take_other_body()
+{
+    // Each line begins with a name, or with the colon of a comment, and what is read here ended with a line.
+    std::string_view rest = std::string_view(bytes_).substr(begin_);
+    if (is_at_start_ && rest.starts_with(byte_order_mark))
+        rest.remove_prefix(byte_order_mark.size());
+    rest.remove_prefix(std::min(rest.find_first_not_of(" \t\r\n"), rest.size()));
+    if (rest.empty() || std::string_view("{[<").find(rest.front()) == std::string_view::npos)
+        return std::nullopt;
+    std::string body(rest);
+    begin_ = bytes_.size();
+    return body;
+}
+
 std::optional<std::string> event_lines::next()
 {
     while (const auto line = next_line()) {
@@ -66,13 +80,6 @@ std::optional<std::string_view> event_lines::next_line()
 
 void event_lines::take_line(std::string_view line)
 {
-    if (line.front() == '[' || line.front() == '{')
-        throw error(
-            errc::invalid_argument,
-            line.front() == '['
-                ? "this is a JSON array, not a stream of server-sent events; ask Gemini for one with alt=sse"
-                : "this is JSON, not a stream of server-sent events; an error, or an answer that is not "
-                  "streamed, is for append()");
     const auto colon = line.find(':');
     if (line.substr(0, colon) != "data") // a comment, or a member that the APIs repeat in their data
         return;

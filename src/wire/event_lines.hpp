@@ -16,9 +16,11 @@ public:
 
     void append(std::string_view bytes);
 
+    //! What has come, if it cannot be server-sent events: JSON, or a page of some proxy. It is gone then.
+    std::optional<std::string> take_other_body();
+
     //! The data of the next event; none until more bytes come.
-    //! @throws waymark::error `invalid_argument` for an event that is too long, and for JSON that is no
-    //! event. The offending line is gone then.
+    //! @throws waymark::error `invalid_argument` for an event that is too long, which is gone then.
     std::optional<std::string> next();
 
 private:

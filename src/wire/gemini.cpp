@@ -41,7 +41,7 @@ public:
         for (const auto& next : arrange(chat_, {is_native, takes_id, result_place::in_one_message}))
             add(next);
         flush_media();
-        return {make_body(), std::move(left_out_).take()};
+        return {make_body(), std::move(left_out_).take(chat_)};
     }
 
 private:

@@ -89,15 +89,16 @@ void omissions::add_error_mark(std::size_t message)
     add(message, "the mark that a result is an error, which " + taker_ + " does not know; its text is there");
 }
 
-std::vector<omission> omissions::take() &&
+std::vector<omission> omissions::take(const conversation& chat) &&
 {
-    std::stable_sort(all_.begin(), all_.end(), [](const omission& left, const omission& right) {
-        return left.message() < right.message();
-    });
+    std::stable_sort(all_.begin(), all_.end(),
+                     [](const auto& left, const auto& right) { return left.first < right.first; });
     std::set<std::pair<std::size_t, std::string>> known;
-    std::erase_if(all_,
-                  [&](const omission& next) { return !known.emplace(next.message(), next.what()).second; });
-    return std::move(all_);
+    std::vector<omission> taken;
+    for (auto& [message, what] : all_)
+        if (known.emplace(message, what).second)
+            taken.emplace_back(message, chat[message].id(), std::move(what));
+    return taken;
 }
 
 piece_kind kind_of(const part& from)

@@ -9,6 +9,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace waymark::wire {
@@ -27,11 +28,11 @@ public:
     void add_error_mark(std::size_t message);
 
     //! In the order of the conversation.
-    std::vector<omission> take() &&;
+    std::vector<omission> take(const conversation& chat) &&;
 
 private:
     std::string taker_;
-    std::vector<omission> all_;
+    std::vector<std::pair<std::size_t, std::string>> all_;
 };
 
 //! What a piece means to a converter. A document that is text is text.

@@ -66,7 +66,7 @@ public:
     {
         for (const auto& next : arrange(chat_, {is_native, takes_id, result_place::anywhere}))
             add(next);
-        return {{{"input", std::move(items_)}}, std::move(left_out_).take()};
+        return {{{"input", std::move(items_)}}, std::move(left_out_).take(chat_)};
     }
 
 private:

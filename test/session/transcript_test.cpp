@@ -90,7 +90,7 @@ asio::awaitable<void> read_it_all(async_store& store)
     co_await session.async_transcript(none, how.token());
     CHECK(how.code == errc::invalid_argument);
     transcript_options gone;
-    gone.before(transcript_cursor("pruned since", 3));
+    gone.before(transcript_cursor("agent", "pruned since", 3));
     co_await session.async_transcript(gone, how.token());
     CHECK(how.code == errc::not_found);
     CHECK(how.says("'pruned since'"));
@@ -109,7 +109,7 @@ asio::awaitable<void> say_what_is_missing(async_store& store)
         return all;
     }());
     CHECK(page.messages()[1].text() == "summary 1"); // all that is left of them
-    CHECK(page.missing() == 11);
+    CHECK(page.missing() == 18);                     // what the first summary stood for, too
     CHECK_FALSE(page.earlier());
 
     // Compacted before what it stands for was saved.
@@ -146,6 +146,53 @@ asio::awaitable<void> follow_the_branch(async_store& store)
     CHECK(story == numbers(0, 8));
 }
 
+asio::awaitable<void> follow_the_forks(async_store& store)
+{
+    session session{store, "agent"};
+    auto chat = co_await live(session);
+    const auto first = co_await session.async_fork((co_await session.async_load_latest())->id(), "fork");
+    waymark::session fork{store, "fork"};
+    co_await fork.async_resume();
+    say(chat, 30, 33);
+    co_await fork.async_checkpoint("more", 31, chat);
+    co_await fork.async_fork((co_await fork.async_load_latest())->id(), "second");
+    waymark::session second{store, "second"};
+    int pages = 0;
+    for (const std::size_t limit : {1000u, 4u}) {
+        auto story = co_await whole_story(fork, limit, pages);
+        CHECK(story == numbers(0, 33));
+        story = co_await whole_story(second, limit, pages);
+        CHECK(story == numbers(0, 33));
+    }
+    co_await session.async_clear();
+    const auto page = co_await fork.async_transcript(); // where it came from is gone
+    CHECK(page.missing() == 18);
+    CHECK_FALSE(page.earlier());
+}
+
+asio::awaitable<void> count_what_was_never_saved(async_store& store)
+{
+    session session{store, "agent"};
+    conversation chat;
+    chat.with_system_prompt("prompt");
+    say(chat, 0, 10);
+    co_await session.async_checkpoint("whole", 1, chat);
+    chat = chat.compacted("first", 2); // never saved by itself
+    say(chat, 10, 15);
+    chat = chat.compacted("second", 2);
+    CHECK(chat.compaction()->count() == 6);
+    CHECK(chat.compaction()->stands_for() == 13);
+    co_await session.async_checkpoint("shorter", 2, chat);
+    const auto page = co_await session.async_transcript();
+    CHECK(texts(page.messages()) == text_list{"13", "14"});
+    CHECK(page.missing() == 3);
+    REQUIRE(page.earlier());
+    transcript_options earlier;
+    earlier.before(*page.earlier());
+    const auto rest = co_await session.async_transcript(earlier);
+    CHECK(texts(rest.messages()) == numbers(0, 10));
+}
+
 } // namespace
 
 TEST_CASE("a transcript is the whole story, whatever was compacted, in pages of any size", "[stores]")
@@ -161,4 +208,14 @@ TEST_CASE("a transcript says what is in no checkpoint any more", "[stores]")
 TEST_CASE("a transcript follows the parents of the head", "[stores]")
 {
     on_every_store(follow_the_branch);
+}
+
+TEST_CASE("the transcript of a fork goes on where it was made from", "[stores]")
+{
+    on_every_store(follow_the_forks);
+}
+
+TEST_CASE("a transcript counts what two compactions in a row left out", "[stores]")
+{
+    on_every_store(count_what_was_never_saved);
 }

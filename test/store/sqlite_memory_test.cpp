@@ -177,14 +177,14 @@ TEST_CASE("kept messages that were swept are stored again")
 {
     watched_file f;
     auto chat = grown(f, 30);
-    const auto kept = compacted(chat, 10);
+    const auto shorter = compacted(chat, 10);
     conversation middle;
     for (std::size_t i = 20; i < 25; ++i)
         middle.push(chat[i]);
     f.save(middle); // needs some of them
     f.store.prune("agent", retention().keep_last(1), dry_run::no);
     f.store.sweep("agent");
-    const auto seen = f.save(kept);
+    const auto seen = f.save(shorter);
     CHECK(seen.sizes <= 5); // those that are left
     CHECK(f.written > cost_of_two);
     CHECK(f.save(compacted(chat, 10)).rows <= 12); // messages remember their first place: the head is read
@@ -218,14 +218,14 @@ TEST_CASE("messages that are kept in another store or agent are stored there onc
 {
     watched_file f;
     const auto chat = grown(f, 50);
-    const auto kept = compacted(chat, 20);
+    const auto shorter = compacted(chat, 20);
     const auto second = sqlite_store::in_memory();
     second->save(checkpoint("agent", chat));
-    second->save(checkpoint("agent", kept).with_id("kept"));
-    CHECK(second->load("agent", "", "kept")->conversation() == kept);
-    f.store.save(checkpoint("fork", kept).with_id("fork"));
-    CHECK(f.store.load("fork", "", "fork")->conversation() == kept);
-    CHECK(f.save(kept).rows == 0);
+    second->save(checkpoint("agent", shorter).with_id("kept"));
+    CHECK(second->load("agent", "", "kept")->conversation() == shorter);
+    f.store.save(checkpoint("fork", shorter).with_id("fork"));
+    CHECK(f.store.load("fork", "", "fork")->conversation() == shorter);
+    CHECK(f.save(shorter).rows == 0);
     CHECK(second->verify().ok());
     CHECK(f.store.verify().ok());
 }
@@ -282,9 +282,9 @@ TEST_CASE("what messages remember of a transaction that was undone does not coun
     for (int i = 0; i < 12; ++i)
         other.push(message::user("other " + std::to_string(i)));
     store.save(checkpoint("agent", other).with_id("other"));
-    const auto kept = compacted(chat, 15);
-    store.save(checkpoint("agent", kept).with_id("kept"));
-    CHECK(store.load("agent", "", "kept")->conversation() == kept);
+    const auto shorter = compacted(chat, 15);
+    store.save(checkpoint("agent", shorter).with_id("kept"));
+    CHECK(store.load("agent", "", "kept")->conversation() == shorter);
     store.save(checkpoint("agent", chat).with_id("undone"));
     CHECK(store.load("agent", "", "undone")->conversation() == chat);
     CHECK(store.verify().ok());
@@ -294,11 +294,11 @@ TEST_CASE("a message that is changed forgets where it was")
 {
     watched_file f;
     const auto chat = grown(f, 10);
-    auto kept = compacted(chat, 3);
+    auto shorter = compacted(chat, 3);
     const auto changed = test::with_member(chat[8], "note", "changed");
-    kept.push(changed);
-    kept.push(message(chat[9]).with_id("another"));
-    kept.push(chat[9]); // twice in one conversation
-    f.save(kept);
+    shorter.push(changed);
+    shorter.push(message(chat[9]).with_id("another"));
+    shorter.push(chat[9]); // twice in one conversation
+    f.save(shorter);
     CHECK(f.store.verify().ok());
 }

@@ -38,10 +38,10 @@ inline std::vector<recording> recordings(const char* kind)
     std::vector<recording> all;
     for (const auto api : all_apis)
         for (const auto& entry : std::filesystem::directory_iterator(
-                 std::filesystem::path(WAYMARK_TEST_DATA) / kind / wire::name(api))) {
+                 std::filesystem::path(WAYMARK_TEST_DATA) / kind / wire::to_string(api))) {
             std::ifstream file(entry.path());
             const auto content = parse(std::string(std::istreambuf_iterator<char>(file), {}));
-            all.push_back({std::string(wire::name(api)) + "/" + entry.path().stem().string(), api,
+            all.push_back({std::string(wire::to_string(api)) + "/" + entry.path().stem().string(), api,
                            content.as_object()});
         }
     std::sort(all.begin(), all.end(), [](const recording& a, const recording& b) { return a.name < b.name; });

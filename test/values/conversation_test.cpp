@@ -170,7 +170,40 @@ TEST_CASE("the window holds the prompt and the newest messages that fit")
 
     CHECK(conversation().window().empty());
     CHECK(numbered(100).window().size() == 100);                       // no budget
-    CHECK(conversation(chat).with_max_tokens(5).window().size() == 1); // nothing but the prompt fits
+    const auto least = conversation(chat).with_max_tokens(5).window(); // the newest is always there
+    REQUIRE(least.size() == 2);
+    CHECK(least[1].text()[0] == '5');
+}
+
+TEST_CASE("a window is never without anything to send")
+{
+    conversation chat(20);
+    chat.with_system_prompt(std::string(1'000, 'p'));
+    chat.push(message::user("Read it."));
+    CHECK(texts(chat.window()).back() == "Read it.");
+    chat.push(message::assistant("", {tool_call("a", "read"), tool_call("b", "read")}));
+    chat.push(message::tool_result("a", std::string(10'000, 'x')));
+    chat.push(message::tool_result("b", "short"));
+    const auto window = chat.window(); // the calls with all of their results
+    CHECK(window.size() == 4);
+    CHECK(window.estimated_tokens() > 2'500);
+}
+
+TEST_CASE("the window holds the summary of what was compacted")
+{
+    conversation chat(30);
+    chat.with_system_prompt("prompt");
+    for (int i = 0; i < 10; ++i)
+        chat.push(message::user(std::to_string(i)));
+    chat = chat.compacted("summary", 8);
+    CHECK(texts(chat.window()) == text_list{"prompt", "summary", "7", "8", "9"});
+    CHECK(texts(conversation(chat).with_max_tokens(1).window()) == text_list{"prompt", "summary", "9"});
+    // Where it was removed, the next message is one like any other.
+    conversation other(30);
+    other.with_extra(chat.extra()).with_system_prompt("prompt");
+    for (std::size_t i = 2; i < chat.size(); ++i)
+        other.push(chat[i]);
+    CHECK(texts(other.window()) == text_list{"prompt", "6", "7", "8", "9"});
 }
 
 TEST_CASE("the window never holds a tool result without its call")
@@ -276,6 +309,13 @@ TEST_CASE("a compacted conversation has the prompt, a summary and the newest mes
     const auto again = compacted.compacted("all but the last", 1);
     CHECK(texts(again) == text_list{"prompt", "all but the last", "9"});
     CHECK(again.compaction()->count() == 3); // of the compacted one
+    CHECK(again.compaction()->stands_for() == 9);
+    CHECK(compacted.compaction()->stands_for() == 7);
+    CHECK(json::value_to<conversation>(json::value_from(again)).compaction()->stands_for() == 9);
+    CHECK(texts(chat.compactable(3)) == text_list{"0", "1", "2", "3", "4", "5", "6"});
+    CHECK(texts(compacted.compactable(1)) == text_list{"0 to 6 were said", "7", "8"});
+    CHECK(chat.compactable(10).empty());
+    CHECK(conversation().compactable(0).empty());
     CHECK(chat.compacted("nothing is left", 0).size() == 2);
     CHECK(chat.compacted("nothing to leave out", 10) == chat);
     CHECK(conversation().compacted("nothing at all", 0).empty());
@@ -290,8 +330,10 @@ TEST_CASE("a compaction does not cut a call from its result")
     chat.push(message::tool_result("b", "2"));
     chat.push(message::assistant("done"));
     CHECK(chat.compacted("s", 1).size() == 2);
-    for (const std::size_t keep : {2u, 3u, 4u})
+    for (const std::size_t keep : {2u, 3u, 4u}) {
         CHECK(chat.compacted("s", keep).size() == 5); // the summary and all of the turn
+        CHECK(chat.compactable(keep).size() == 1);
+    }
 }
 
 TEST_CASE("results made by hand answer calls without ids in their order")

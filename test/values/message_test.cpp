@@ -160,6 +160,77 @@ TEST_CASE("tokens are estimated from the text")
     CHECK(message::assistant("", {tool_call("id", "name", std::string(92, 'x'))}).estimated_tokens() == 29);
 }
 
+TEST_CASE("tokens are counted by a tokenizer of one's own, wherever there is text")
+{
+    const auto letters = [](std::string_view text) { return text.size(); };
+    CHECK(message::user("").estimated_tokens(letters) == 4);
+    CHECK(message::user("four").estimated_tokens(letters) == 8);
+    CHECK(message::tool_result("id", "four").estimated_tokens(letters) == 10);
+    const auto call = message::assistant("hi", {tool_call("id", "name", {{"a", 1}})});
+    CHECK(call.estimated_tokens(letters) == 4 + 2 + 2 + 4 + std::string_view(R"({"a":1})").size());
+    const auto picture =
+        message::user({part::text("look"), part::media("image/png", std::string(9'000, 'p'))});
+    CHECK(picture.estimated_tokens(letters) == 4 + 4 + 1600);
+    const auto result = message::from({{"role", "user"},
+                                       {"content",
+                                        {{{"type", "tool_result"},
+                                          {"tool_use_id", "t"},
+                                          {"content", {{{"type", "text"}, {"text", "four"}}}}},
+                                         {{"type", "thinking"}, {"thinking", "hm"}, {"signature", "s"}}}}});
+    CHECK(result.estimated_tokens(letters) == 4 + 1 + 4 + 2);
+    const auto unknown = json::object{{"foo", 1}};
+    CHECK(message::from(unknown).estimated_tokens(letters) == 4 + json::serialize(unknown).size());
+    conversation chat(20);
+    for (int i = 0; i < 5; ++i)
+        chat.push(message::user("four"));
+    CHECK(chat.window([&](const message& said) { return said.estimated_tokens(letters); }).size() == 2);
+}
+
+TEST_CASE("an item of which nothing is known is one part")
+{
+    const auto unknown = message::from({{"foo", 1}});
+    REQUIRE(unknown.parts().size() == 1);
+    CHECK(unknown.parts()[0].kind() == part_kind::other);
+    CHECK(unknown.parts()[0].json() == json::value(unknown.item()));
+    CHECK_FALSE(unknown.role());
+    CHECK(message::from(json::object{}).parts().empty());
+}
+
+TEST_CASE("roles, kinds and times have names")
+{
+    CHECK(to_string(role::system) == "system");
+    CHECK(to_string(role::tool) == "tool");
+    CHECK(to_string(role::other) == "other");
+    std::string kinds;
+    for (const auto kind : {part_kind::text, part_kind::reasoning, part_kind::tool_call,
+                            part_kind::tool_result, part_kind::media, part_kind::other})
+        kinds.append(to_string(kind)).append(" ");
+    CHECK(kinds == "text reasoning tool_call tool_result media other ");
+    CHECK(to_string(timestamp{}) == "1970-01-01T00:00:00.000000Z");
+}
+
+TEST_CASE("media come out as the bytes that went in")
+{
+    std::string bytes;
+    for (int size = 0; size < 300; ++size) {
+        const auto made = part::media("image/png", bytes);
+        CHECK(made.media_content() == bytes);
+        CHECK(made.media_bytes() == bytes.size());
+        bytes += static_cast<char>(size * 7);
+    }
+    const auto content_of = [](const char* data) {
+        const auto sent =
+            message::from({{"parts", {{{"inlineData", {{"mimeType", "image/png"}, {"data", data}}}}}}});
+        return sent.parts().at(0).media_content();
+    };
+    CHECK(content_of("_-8=") == "\xff\xef"); // the alphabet for URLs
+    CHECK(content_of("YW\r\nJj\n") == "abc");
+    CHECK(content_of("YWI") == "ab"); // not padded
+    CHECK_THROWS_AS(content_of("a b"), error);
+    CHECK_THROWS_AS(content_of("YWJjZ"), error);
+    CHECK(part::media_url("https://example.com/a.png").media_content().empty());
+}
+
 TEST_CASE("a message is written for stores as Boost.JSON writes it, and read as Boost.JSON reads it")
 {
     std::string every_byte;

@@ -29,12 +29,12 @@ appended append(wire::api api, std::string_view response)
     return {chat, answer};
 }
 
-std::string refused(wire::api api, std::string_view response)
+std::string refused(wire::api api, std::string_view response, errc expected = errc::invalid_argument)
 {
     conversation chat;
     chat.push(message::user("hi"));
     const auto before = chat;
-    const auto reason = refusal([&] { wire::append(api, chat, parse(response).as_object()); });
+    const auto reason = refusal([&] { wire::append(api, chat, parse(response).as_object()); }, expected);
     CHECK(chat == before);
     return reason;
 }
@@ -51,7 +51,7 @@ TEST_CASE("an answer of Chat Completions becomes its message, as it is")
     REQUIRE(chat.size() == 1);
     CHECK(json::serialize(chat[0].item()) == said);
     CHECK(answer.stop_reason() == "stop");
-    CHECK_FALSE(answer.is_cut_off());
+    CHECK(answer.ending() == wire::ending::finished);
 }
 
 TEST_CASE("an answer of the Responses API becomes one message an item")
@@ -63,7 +63,7 @@ TEST_CASE("an answer of the Responses API becomes one message an item")
     CHECK(chat[0].item().at("encrypted_content") == "x");
     CHECK(chat[1].tool_calls().size() == 1);
     CHECK(answer.stop_reason() == "completed");
-    CHECK_FALSE(answer.is_cut_off());
+    CHECK(answer.ending() == wire::ending::calls);
 }
 
 TEST_CASE("an answer of Anthropic becomes role and content, in their order")
@@ -73,7 +73,7 @@ TEST_CASE("an answer of Anthropic becomes role and content, in their order")
         "content":[{"type":"text","text":"hi"}],"stop_reason":"end_turn","usage":{}})");
     CHECK(first.items() == R"({"role":"assistant","content":[{"type":"text","text":"hi"}]})");
     CHECK(first.answer.stop_reason() == "end_turn");
-    CHECK_FALSE(first.answer.is_cut_off());
+    CHECK(first.answer.ending() == wire::ending::finished);
     const auto second =
         append(wire::api::anthropic,
                R"({"content":[{"type":"text","text":"hi"}],"role":"assistant","stop_reason":"tool_use"})");
@@ -108,28 +108,69 @@ TEST_CASE("an answer that says nothing appends nothing")
         const auto [chat, answer] = append(which, response);
         CHECK(answer.messages() == 0);
         CHECK(answer.stop_reason() == reason);
-        CHECK_FALSE(answer.is_cut_off());
     }
 }
 
-TEST_CASE("an answer says whether the model came to its end")
+TEST_CASE("an answer says how it ended, whatever its API calls that")
 {
     using wire::api;
-    for (const auto& [which, response, reason] : std::vector<std::tuple<api, const char*, const char*>>{
-             {api::chat_completions, R"({"choices":[{"message":{"content":"a"},"finish_reason":"length"}]})",
-              "length"},
-             {api::chat_completions, R"({"choices":[{"message":{"content":"a"},"finish_reason":null}]})", ""},
-             {api::anthropic, R"({"role":"assistant","content":[],"stop_reason":"max_tokens"})",
-              "max_tokens"},
-             {api::anthropic, R"({"role":"assistant","content":[],"stop_reason":null})", ""},
-             {api::gemini, R"({"candidates":[{"finishReason":"MAX_TOKENS"}]})", "MAX_TOKENS"},
-             {api::gemini, R"({"candidates":[{"content":{"parts":[{"text":"a"}]}}]})", ""},
+    using wire::ending;
+    const std::string call =
+        R"("tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}])";
+    const auto choice = [](const std::string& message, const std::string& reason) {
+        return R"({"choices":[{"message":{)" + message + R"(},"finish_reason":)" + reason + "}]}";
+    };
+    const auto candidate = [](const std::string& content, const std::string& reason) {
+        return R"({"candidates":[{)" + content + R"("finishReason":")" + reason + R"("}]})";
+    };
+    const auto of_anthropic = [](const std::string& content, const std::string& reason) {
+        return R"({"role":"assistant","content":[)" + content + R"(],"stop_reason":)" + reason + "}";
+    };
+    const std::string said = R"("content":{"parts":[{"text":"a"}]},)";
+    for (const auto& [which, response, reason, how] :
+         std::vector<std::tuple<api, std::string, const char*, ending>>{
+             {api::chat_completions, choice(R"("content":"a")", R"("stop")"), "stop", ending::finished},
+             {api::chat_completions, choice(call, R"("tool_calls")"), "tool_calls", ending::calls},
+             {api::chat_completions, choice(call, R"("stop")"), "stop", ending::calls}, // as some servers do
+             {api::chat_completions, choice(R"("content":"a")", R"("length")"), "length", ending::cut_off},
+             {api::chat_completions, choice(call, R"("length")"), "length", ending::cut_off},
+             {api::chat_completions, choice(R"("content":"a")", "null"), "", ending::cut_off},
+             {api::chat_completions, choice(R"("content":"")", R"("content_filter")"), "content_filter",
+              ending::refused},
+             {api::chat_completions, choice(R"("content":null,"refusal":"No.")", R"("stop")"), "stop",
+              ending::refused},
+             {api::anthropic, of_anthropic("", R"("end_turn")"), "end_turn", ending::finished},
+             {api::anthropic,
+              of_anthropic(R"({"type":"tool_use","id":"t","name":"f","input":{}})", R"("tool_use")"),
+              "tool_use", ending::calls},
+             {api::anthropic, of_anthropic("", R"("max_tokens")"), "max_tokens", ending::cut_off},
+             {api::anthropic, of_anthropic("", "null"), "", ending::cut_off},
+             {api::anthropic, of_anthropic("", R"("refusal")"), "refusal", ending::refused},
+             {api::anthropic, of_anthropic(R"({"type":"text","text":"a"})", R"("pause_turn")"), "pause_turn",
+              ending::paused},
+             {api::gemini, candidate(said, "STOP"), "STOP", ending::finished},
+             {api::gemini, candidate(R"("content":{"parts":[{"functionCall":{"name":"f"}}]},)", "STOP"),
+              "STOP", ending::calls},
+             {api::gemini, candidate("", "MAX_TOKENS"), "MAX_TOKENS", ending::cut_off},
+             {api::gemini, candidate(said, "MALFORMED_FUNCTION_CALL"), "MALFORMED_FUNCTION_CALL",
+              ending::cut_off},
+             {api::gemini, R"({"candidates":[{"content":{"parts":[{"text":"a"}]}}]})", "", ending::cut_off},
+             {api::gemini, candidate("", "SAFETY"), "SAFETY", ending::refused},
+             {api::gemini, R"({"promptFeedback":{"blockReason":"OTHER"}})", "OTHER", ending::refused},
              {api::responses,
               R"({"status":"incomplete","incomplete_details":{"reason":"max_output_tokens"},"output":[]})",
-              "max_output_tokens"},
-             {api::responses, R"({"status":"in_progress","output":[]})", "in_progress"}}) {
+              "max_output_tokens", ending::cut_off},
+             {api::responses,
+              R"({"status":"incomplete","incomplete_details":{"reason":"content_filter"},"output":[]})",
+              "content_filter", ending::refused},
+             {api::responses, R"({"status":"in_progress","output":[]})", "in_progress", ending::cut_off},
+             {api::responses,
+              R"({"status":"completed","output":[{"type":"message","role":"assistant","content":[
+                  {"type":"refusal","refusal":"No."}]}]})",
+              "completed", ending::refused}}) {
+        CAPTURE(response);
         const auto [chat, answer] = append(which, response);
-        CHECK(answer.is_cut_off());
+        CHECK((answer.ending() == how));
         CHECK(answer.stop_reason() == reason);
     }
 }
@@ -137,24 +178,29 @@ TEST_CASE("an answer says whether the model came to its end")
 TEST_CASE("an error of an API is an error, with its text")
 {
     using wire::api;
-    CHECK(
-        refused(api::chat_completions, R"({"error":{"message":"Incorrect key","type":"invalid_request_error",
-        "param":null,"code":"invalid_api_key"}})") ==
-        "Chat Completions reports an error (invalid_request_error, invalid_api_key): Incorrect key; check "
-        "the key and "
-        "what it may do");
-    CHECK(refused(api::chat_completions, R"({"error":"model not loaded"})") ==
-          "Chat Completions reports an error: model not loaded; correct the request");
+    CHECK(refused(api::chat_completions,
+                  R"({"error":{"message":"Incorrect key","type":"invalid_request_error",
+        "param":null,"code":"invalid_api_key"}})",
+                  errc::api_refused) ==
+          "Chat Completions reports an error (invalid_request_error, invalid_api_key): Incorrect key; check "
+          "the key and what it may do");
+    CHECK(refused(api::chat_completions, R"({"error":"model not loaded"})", errc::api_refused) ==
+          "Chat Completions reports an error: model not loaded");
     CHECK(refused(api::anthropic,
-                  R"({"type":"error","error":{"type":"rate_limit_error","message":"Slower"}})") ==
-          "Anthropic's API reports an error (rate_limit_error): Slower; send the request again later");
-    CHECK(refused(api::gemini, R"({"error":{"code":400,"message":"Bad","status":"INVALID_ARGUMENT"}})") ==
-          "Gemini's API reports an error (INVALID_ARGUMENT, 400): Bad; correct the request");
+                  R"({"type":"error","error":{"type":"rate_limit_error","message":"Slower"}})",
+                  errc::api_busy) == "Anthropic's API reports an error (rate_limit_error): Slower");
+    CHECK(refused(api::gemini, R"({"error":{"code":400,"message":"Bad","status":"INVALID_ARGUMENT"}})",
+                  errc::api_refused) == "Gemini's API reports an error (INVALID_ARGUMENT, 400): Bad");
     CHECK(refused(api::responses,
-                  R"({"status":"failed","error":{"code":"server_error","message":"Oh"},"output":[]})") ==
-          "the Responses API reports an error (server_error): Oh; send the request again later");
-    CHECK(refused(api::responses, R"({"status":"failed","error":null,"output":[]})").find("'failed'") !=
-          std::string::npos);
+                  R"({"status":"failed","error":{"code":"server_error","message":"Oh"},"output":[]})",
+                  errc::api_busy) == "the Responses API reports an error (server_error): Oh");
+    CHECK(refused(api::responses, R"({"status":"failed","error":null,"output":[]})", errc::api_refused)
+              .find("'failed'") != std::string::npos);
+    // Sending it again does not help.
+    CHECK(refused(api::chat_completions,
+                  R"({"error":{"message":"No more","type":"insufficient_quota","code":429}})",
+                  errc::api_refused)
+              .find("check the key") != std::string::npos);
 }
 
 TEST_CASE("what is no answer is refused, and the reason names what is missing")

@@ -59,7 +59,7 @@ conversation made_by_hand()
 TEST_CASE("messages made by hand go to every API")
 {
     for (const auto api : all_apis) {
-        CAPTURE(wire::name(api));
+        CAPTURE(wire::to_string(api));
         const auto request = wire::make_request(api, made_by_hand());
         CAPTURE(request.body());
         CHECK(violations(api, request) == accepted);
@@ -161,7 +161,7 @@ TEST_CASE("documents, audio and addresses go where they are taken")
         {"type":"image","source":{"type":"url","url":"https://x.org/cat"}},
         {"type":"image","source":{"type":"url","url":"https://x.org/a.pdf"}}]}])"));
     for (const auto api : all_apis) {
-        CAPTURE(wire::name(api));
+        CAPTURE(wire::to_string(api));
         const auto request = wire::make_request(api, chat);
         CAPTURE(request.body());
         if (api != wire::api::chat_completions) // theirs is sent as it is
@@ -215,7 +215,7 @@ TEST_CASE("results that are far from their call come to it")
         {message::user("Go."), item(R"({"type":"function_call","call_id":"a","name":"f","arguments":"{}"})"),
          message::user("Hurry!"), item(R"({"type":"function_call_output","call_id":"a","output":"A"})")});
     for (const auto api : all_apis) {
-        CAPTURE(wire::name(api));
+        CAPTURE(wire::to_string(api));
         CHECK(violations(api, wire::make_request(api, chat)) == accepted);
     }
     CHECK(items(wire::api::chat_completions, chat).at(3).at("content") == "Hurry!");
@@ -312,11 +312,18 @@ TEST_CASE("ids of calls that an API refuses are replaced in call and result")
         CHECK(violations(api, request) == accepted);
     }
     const auto messages = items(wire::api::anthropic, chat);
-    CHECK(messages.at(1).at("content").at(0).at("id") == "call_1_1");
-    CHECK(messages.at(2).at("content").at(0).at("tool_use_id") == "call_1_1");
+    const auto id = messages.at(1).at("content").at(0).at("id").as_string();
+    CHECK(id.size() == 23);
+    CHECK(id.starts_with("call_"));
+    CHECK(messages.at(2).at("content").at(0).at("tool_use_id") == id);
+    CHECK(messages.at(1).at("content").at(1).at("id") != id);
+    auto window = conversation(chat);
+    window.with_system_prompt("They stand elsewhere now."); // and are called the same
+    CHECK(items(wire::api::anthropic, window).at(1).at("content").at(0).at("id") == id);
     CHECK(items(wire::api::responses, chat).at(1).at("call_id") == "a.b");
     // The name of the call without id and of its result is the same, too.
-    CHECK(items(wire::api::chat_completions, chat).at(7).at("tool_call_id") == "call_6_0");
+    const auto last = items(wire::api::chat_completions, chat);
+    CHECK(last.at(7).at("tool_call_id") == last.at(6).at("tool_calls").at(0).at("id"));
 }
 
 TEST_CASE("calls in the form of earlier versions are converted for every API")
@@ -325,7 +332,7 @@ TEST_CASE("calls in the form of earlier versions are converted for every API")
                                    {"id":"c1","name":"f","arguments":{"a":1}}]})"),
                                message::tool_result("c1", "ok")});
     for (const auto api : all_apis) {
-        CAPTURE(wire::name(api));
+        CAPTURE(wire::to_string(api));
         CHECK(violations(api, wire::make_request(api, chat)) == accepted);
     }
 }
@@ -421,7 +428,7 @@ TEST_CASE("a compacted conversation is one like any other")
     auto chat = made_by_hand();
     for (const auto api : all_apis)
         for (std::size_t kept = 0; kept < 6; ++kept) {
-            CAPTURE(wire::name(api), kept);
+            CAPTURE(wire::to_string(api), kept);
             CHECK(violations(api, wire::make_request(api, chat.compacted("A cat was drawn.", kept))) ==
                   accepted);
         }
@@ -431,6 +438,6 @@ TEST_CASE("APIs have names")
 {
     std::set<std::string_view> names;
     for (const auto api : all_apis)
-        names.insert(wire::name(api));
+        names.insert(wire::to_string(api));
     CHECK(names == std::set<std::string_view>{"chat_completions", "responses", "anthropic", "gemini"});
 }

@@ -106,7 +106,7 @@ TEST_CASE("every API accepts the conversations of the others, and what they lack
         for (const auto api : all_apis) {
             if (api == transcript.api)
                 continue;
-            CAPTURE(transcript.name, wire::name(api));
+            CAPTURE(transcript.name, wire::to_string(api));
             auto chat = conversation_of(transcript);
             chat.repair();
             const auto request = wire::make_request(api, chat);
@@ -135,7 +135,7 @@ TEST_CASE("a conversation goes on with another API at any point")
                 chat.push(message::from(next.as_object()));
             chat.repair();
             for (const auto api : all_apis) {
-                CAPTURE(wire::name(api));
+                CAPTURE(wire::to_string(api));
                 CHECK(violations(api, wire::make_request(api, chat)) == accepted);
             }
         }
@@ -153,10 +153,11 @@ TEST_CASE("a window of a conversation is accepted, too")
             if (std::none_of(shorter.begin(), shorter.end(), is_native_role))
                 continue;
             for (const auto api : all_apis) {
-                CAPTURE(transcript.name, wire::name(api), budget);
+                CAPTURE(transcript.name, wire::to_string(api), budget);
                 const auto request = wire::make_request(api, shorter);
                 CAPTURE(request.body());
-                CHECK(violations(api, request) == accepted);
+                if (shorter.size() > 1 || request.left_out().empty()) // a picture that a model drew, alone
+                    CHECK(violations(api, request) == accepted);
             }
         }
     }
@@ -175,7 +176,7 @@ TEST_CASE("texts, calls and results survive the way through another API and back
         const auto chat_completions = read_back(wire::api::chat_completions, wire::chat_completions(chat));
         const auto original = content(chat_completions);
         for (const auto through : {wire::api::anthropic, wire::api::responses}) {
-            CAPTURE(transcript.name, wire::name(through));
+            CAPTURE(transcript.name, wire::to_string(through));
             const auto there = read_back(through, wire::make_request(through, chat_completions));
             const auto back = content(read_back(wire::api::chat_completions, wire::chat_completions(there)));
             CHECK(back.said == original.said);
@@ -187,8 +188,10 @@ TEST_CASE("texts, calls and results survive the way through another API and back
 
 TEST_CASE("the same conversation makes the same request")
 {
-    for (const auto& transcript : recordings("transcripts"))
+    for (const auto& transcript : recordings("transcripts")) {
+        const auto chat = conversation_of(transcript);
+        const auto loaded = json::value_to<conversation>(json::value_from(chat));
         for (const auto api : all_apis)
-            CHECK(wire::make_request(api, conversation_of(transcript)).body() ==
-                  wire::make_request(api, conversation_of(transcript)).body());
+            CHECK(wire::make_request(api, chat).body() == wire::make_request(api, loaded).body());
+    }
 }

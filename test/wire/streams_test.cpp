@@ -128,11 +128,11 @@ TEST_CASE("a streamed answer is appended like any other, and goes back")
         chat.push(message::user("Go on."));
         const auto answer = wire::append(stream.api, chat, add_all(stream).response());
         CHECK(answer.messages() == chat.size() - 1);
-        CHECK((!is_cut_off(stream) || answer.is_cut_off()));
+        CHECK((!is_cut_off(stream) || answer.ending() == wire::ending::cut_off));
         chat.push(message::user("And then?"));
         chat.repair();
         for (const auto api : all_apis) {
-            CAPTURE(wire::name(api));
+            CAPTURE(wire::to_string(api));
             const auto request = wire::make_request(api, chat);
             CAPTURE(request.body());
             CHECK(violations(api, request) == accepted);
@@ -226,20 +226,39 @@ TEST_CASE("what came before an error of a stream is kept, and so is what comes b
 
 TEST_CASE("errors within a stream have the text of the API")
 {
-    const auto refusal_of = [](wire::api api, const char* event) {
-        return refusal([&] { wire::accumulator(api).add(parse(event).as_object()); });
+    const auto refusal_of = [](wire::api api, const char* event, errc expected) {
+        return refusal([&] { wire::accumulator(api).add(parse(event).as_object()); }, expected);
     };
     CHECK(refusal_of(wire::api::anthropic,
-                     R"({"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}})") ==
-          "Anthropic's API reports an error (overloaded_error): Overloaded; send the request again later");
+                     R"({"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}})",
+                     errc::api_busy) == "Anthropic's API reports an error (overloaded_error): Overloaded");
     CHECK(refusal_of(wire::api::responses,
-                     R"({"type":"error","code":"invalid_prompt","message":"No.","param":null})") ==
-          "the Responses API reports an error (invalid_prompt): No.; correct the request");
-    CHECK(
-        refusal_of(wire::api::gemini, R"({"error":{"code":503,"message":"Busy","status":"UNAVAILABLE"}})") ==
-        "Gemini's API reports an error (UNAVAILABLE, 503): Busy; send the request again later");
-    CHECK(refusal_of(wire::api::chat_completions, R"({"error":{"message":"x","type":null,"code":401}})") ==
+                     R"({"type":"error","code":"invalid_prompt","message":"No.","param":null})",
+                     errc::api_refused) == "the Responses API reports an error (invalid_prompt): No.");
+    CHECK(refusal_of(wire::api::gemini, R"({"error":{"code":503,"message":"Busy","status":"UNAVAILABLE"}})",
+                     errc::api_busy) == "Gemini's API reports an error (UNAVAILABLE, 503): Busy");
+    CHECK(refusal_of(wire::api::chat_completions, R"({"error":{"message":"x","type":null,"code":401}})",
+                     errc::api_refused) ==
           "Chat Completions reports an error (401): x; check the key and what it may do");
+}
+
+TEST_CASE("what comes instead of a stream is told, and if it is an error, as that")
+{
+    const auto refusal_of = [](wire::api api, std::string_view bytes, errc expected) {
+        return refusal([&] { wire::accumulator(api).feed(bytes); }, expected);
+    };
+    CHECK(refusal_of(wire::api::anthropic, R"({"type":"error","error":{"type":"api_error","message":"Oh"}})",
+                     errc::api_busy) == "Anthropic's API reports an error (api_error): Oh");
+    const auto page = refusal_of(wire::api::chat_completions, "\xEF\xBB\xBF\n <html>502 Bad Gateway</html>",
+                                 errc::invalid_argument);
+    CHECK(page.find("<html>502 Bad Gateway") != std::string::npos);
+    const auto whole = refusal_of(wire::api::chat_completions, R"({"choices":[]})", errc::invalid_argument);
+    CHECK(whole.find("append()") != std::string::npos);
+    CHECK(refusal_of(wire::api::gemini, "[", errc::invalid_argument).find("alt=sse") != std::string::npos);
+    // Also behind events.
+    wire::accumulator answer(wire::api::chat_completions);
+    answer.feed(": a comment\n\n");
+    CHECK_THROWS_AS(answer.feed(R"({"error":"gone"})"), error);
 }
 
 TEST_CASE("an event without an end is refused before it fills the memory")
