@@ -96,7 +96,7 @@ public:
     const std::string& name() const& noexcept { return name_; }
     std::string name() && { return std::move(name_); }
     bool is_error() const noexcept { return is_error_; }
-    //! Its text parts, joined.
+    //! Its text parts, each on a line of its own.
     std::string text() const;
     const std::vector<part>& parts() const& noexcept { return parts_; }
     std::vector<part> parts() &&;

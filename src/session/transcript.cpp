@@ -68,17 +68,19 @@ private:
     bool is_last_ = false;
 };
 
-bool has_summary(const checkpoint& in, const std::string& id)
+//! Whether a conversation is one from after a compaction. The same summary may have been used again.
+bool is_after(const checkpoint& in, const compaction_range& compacted)
 {
-    const auto compacted = in.conversation().compaction();
-    return compacted && compacted->summary_id() == id;
+    const auto found = in.conversation().compaction();
+    return found && found->summary_id() == compacted.summary_id() && found->count() == compacted.count() &&
+           found->stands_for() == compacted.stands_for();
 }
 
 //! The nearest checkpoint of its agent from before a compaction. All that were made since have its summary:
 //! the place where that begins is found in steps that double, and then by halving. Also gives what comes
 //! before the line, if nothing on it is from before.
 std::optional<checkpoint> find_uncompacted_of_agent(store& from, const checkpoint& compacted,
-                                                    const std::string& summary,
+                                                    const compaction_range& compaction,
                                                     std::optional<std::string>& beyond)
 {
     ancestors line(from, compacted);
@@ -86,7 +88,7 @@ std::optional<checkpoint> find_uncompacted_of_agent(store& from, const checkpoin
     const auto is_before = [&](std::size_t distance) {
         const auto id = line.at(distance);
         auto loaded = id ? from.load(compacted.agent_id(), compacted.scope(), *id) : std::nullopt;
-        if (!loaded || has_summary(*loaded, summary))
+        if (!loaded || is_after(*loaded, compaction))
             return false;
         found = std::move(loaded);
         return true;
@@ -135,19 +137,19 @@ std::optional<checkpoint> load_origin(store& from, const checkpoint& of, const s
 
 //! The nearest checkpoint from before a compaction, also in the agents that this one was forked from.
 std::optional<checkpoint> find_uncompacted(store& from, const checkpoint& compacted,
-                                           const std::string& summary)
+                                           const compaction_range& compaction)
 {
     constexpr int most_forks = 100; // links may be forged
     std::optional<std::string> beyond;
-    auto found = find_uncompacted_of_agent(from, compacted, summary, beyond);
+    auto found = find_uncompacted_of_agent(from, compacted, compaction, beyond);
     auto last = compacted;
     for (int forks = 0; !found && beyond && forks < most_forks; ++forks) {
         auto origin = load_origin(from, last, *beyond);
-        if (!origin || !has_summary(*origin, summary)) // of which a fork's first checkpoint is a copy
+        if (!origin || !is_after(*origin, compaction)) // of which a fork's first checkpoint is a copy
             return std::nullopt;
         last = *std::move(origin);
         beyond.reset();
-        found = find_uncompacted_of_agent(from, last, summary, beyond);
+        found = find_uncompacted_of_agent(from, last, compaction, beyond);
     }
     return found;
 }
@@ -166,30 +168,49 @@ class story_end {
 public:
     explicit story_end(const conversation& chat) : chat_(chat)
     {
-        // A summary that was removed since, or replaced, stands for nothing.
         auto range = chat.compaction();
-        if (range && range->first() < chat.size() && chat[range->first()].id() == range->summary_id())
-            compaction_ = std::move(range);
+        if (!range)
+            return;
+        // A summary that was removed since, or replaced, stands for nothing. A prompt may have come in front.
+        const auto last = std::min(range->first() + 2, chat.size());
+        for (auto i = range->first(); i < last; ++i)
+            if (chat[i].id() == range->summary_id()) {
+                begin_ = i + 1;
+                compaction_ = std::move(range);
+                return;
+            }
     }
 
     const std::optional<compaction_range>& compaction() const noexcept { return compaction_; }
     //! The index of the first message behind the summary.
-    std::size_t begin() const noexcept { return compaction_ ? compaction_->first() + 1 : 0; }
+    std::size_t begin() const noexcept { return begin_; }
     //! How many messages the story has in front of that one.
     std::size_t before() const noexcept
     {
         return compaction_ ? compaction_->first() + compaction_->stands_for() : 0;
     }
-    //! The index behind the first `count` messages of the story, or as many as there are.
-    std::size_t end_of(std::size_t count) const noexcept
+    //! Where this one, an earlier one, goes over into a later one: in front of the first message that was
+    //! kept there. If that is not here, all of this is older.
+    std::size_t end_in_front_of(const story_end& later) const
     {
-        return std::min(begin() + count - std::min(count, before()), chat_.size());
+        if (later.begin() < later.chat_.size()) {
+            const auto kept = later.chat_[later.begin()].id();
+            std::size_t i = 0, found = chat_.size();
+            for (const auto& next : chat_) {
+                if (i >= begin_ && !kept.empty() && next.id() == kept)
+                    found = i;
+                ++i;
+            }
+            return found;
+        }
+        return std::min(begin_ + later.before() - std::min(later.before(), before()), chat_.size());
     }
     //! How many messages the story has in front of an index that is not before `begin`.
     std::size_t count_before(std::size_t index) const noexcept { return before() + index - begin(); }
 
 private:
     const conversation& chat_;
+    std::size_t begin_ = 0;
     std::optional<compaction_range> compaction_;
 };
 
@@ -219,13 +240,22 @@ transcript_page read_transcript(store& from, const std::string& agent_id, const 
                 transcript_cursor(point->agent_id(), point->id(), end - options.limit()), 0};
     if (!story.compaction())
         return {slice(chat, 0, end), std::nullopt, 0};
-    const auto before = find_uncompacted(from, *point, story.compaction()->summary_id());
-    if (!before || before->conversation().size() <= story.compaction()->first())
-        return {slice(chat, 0, end), std::nullopt, story.compaction()->stands_for()};
+    const auto before = find_uncompacted(from, *point, *story.compaction());
+    if (!before || before->conversation().size() <= story.compaction()->first()) {
+        // The summary, and what is in front of it, is all that is left.
+        const auto first = end - std::min(end, options.limit());
+        return {slice(chat, first, end),
+                first == 0 ? std::nullopt
+                           : std::optional(transcript_cursor(point->agent_id(), point->id(), first)),
+                first == 0 ? story.compaction()->stands_for() : 0};
+    }
     const story_end earlier(before->conversation());
-    const auto known_end = earlier.end_of(story.before());
-    return {slice(chat, begin, end), transcript_cursor(before->agent_id(), before->id(), known_end),
-            story.before() - std::min(story.before(), earlier.count_before(known_end))};
+    const auto known_end = earlier.end_in_front_of(story);
+    transcript_cursor where(before->agent_id(), before->id(), known_end);
+    const auto missing = story.before() - std::min(story.before(), earlier.count_before(known_end));
+    if (begin == end && missing == 0) // nothing was kept behind the summary
+        return read_transcript(from, agent_id, scope, transcript_options(options).before(std::move(where)));
+    return {slice(chat, begin, end), std::move(where), missing};
 }
 
 } // namespace waymark::detail

@@ -261,9 +261,9 @@ placed_conversation saver::place(const checkpoint& wanted, const agent_row& agen
     const auto& chat = wanted.conversation();
     auto remembered = in_stored == trust::yes ? find_remembered(chat, agent, store_number_, this, tables_)
                                               : forget_everything(chat);
-    return place_conversation(
-        std::move(remembered), agent, [&] { return related_to(wanted, agent, scope, remembered.known); },
-        tables_, objects, largest_value_);
+    const auto related = [&] { return related_to(wanted, agent, scope, remembered.known); };
+    return place_conversation(std::move(remembered), agent, std::cref(related), tables_, objects,
+                              largest_value_);
 }
 
 std::string saver::find_head(const save_request& request, const agent_row& agent, const scope_row& scope)

@@ -157,12 +157,13 @@ constexpr std::size_t most_stamps = 64;
 
 remembered_messages::remembered_messages(std::span<const message* const> messages,
                                          const detail::storage_place& place, const void* asked_by)
-    : entries_(messages.size())
+    : count_(messages.size())
 {
     for (std::size_t i = 0; i < messages.size(); ++i) {
         const auto found = message_access::place_of(*messages[i]).get();
         if (found.prefix == nullptr || found.prefix->place() != place || !found.prefix->is_known_to(asked_by))
             continue;
+        entries_.resize(count_);
         entries_[i].prefix = static_cast<const remembered_prefix*>(found.prefix);
         entries_[i].number = entries_[i].prefix->number_at(found.position);
     }
@@ -217,15 +218,17 @@ void remembered_messages::check(const agent_row& agent, transaction& in)
 
 bool remembered_messages::some_are_open() const noexcept
 {
-    return std::any_of(entries_.begin(), entries_.end(), [](const entry& next) { return next.number == 0; });
+    return entries_.size() < count_ ||
+           std::any_of(entries_.begin(), entries_.end(), [](const entry& next) { return next.number == 0; });
 }
 
 bool remembered_messages::are_worth_reading(std::int64_t stored) const noexcept
 {
     constexpr std::int64_t read_for_each = 8;
-    const auto open =
-        std::count_if(entries_.begin(), entries_.end(), [](const entry& next) { return next.number == 0; });
-    return open == static_cast<std::int64_t>(entries_.size()) || stored / read_for_each <= open;
+    const auto count = static_cast<std::int64_t>(count_);
+    const auto known =
+        std::count_if(entries_.begin(), entries_.end(), [](const entry& next) { return next.number != 0; });
+    return known == 0 || stored / read_for_each <= count - known;
 }
 
 } // namespace waymark::tables

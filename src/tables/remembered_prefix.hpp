@@ -164,7 +164,8 @@ private:
     };
     std::vector<const remembered_prefix*> prefixes() const; // each once
 
-    std::vector<entry> entries_;
+    std::size_t count_ = 0;
+    std::vector<entry> entries_; // one for each message, or none if none is known
     witness newest_;
     std::shared_ptr<history_line> line_;
 };

@@ -20,6 +20,7 @@ namespace json = boost::json;
 namespace {
 
 constexpr std::size_t deepest_arguments = limits::highest_max_depth;
+constexpr std::string_view call_ending = "_call"; // of the types of items of the Responses API
 
 const json::value* find(const json::object& in, std::string_view key) noexcept
 {
@@ -38,6 +39,12 @@ const json::object* object_at(const json::object& in, std::string_view key) noex
 {
     const auto* const found = find(in, key);
     return found == nullptr ? nullptr : found->if_object();
+}
+
+bool is_true(const json::object& in, std::string_view key) noexcept
+{
+    const auto* const found = find(in, key);
+    return found != nullptr && found->is_bool() && found->get_bool();
 }
 
 //! Gemini's members have two spellings.
@@ -150,16 +157,10 @@ private:
         if (read_role(object) == role::tool) {
             auto& result =
                 add_result(item, text_at(object, "tool_call_id"), text_at(object, "name"), content);
-            const auto* const error = find(object, "is_error");
-            result.is_error_ = error != nullptr && error->is_bool() && error->get_bool();
+            result.is_error_ = is_true(object, "is_error") || is_true(object, "isError"); // MCP's
             return;
         }
-        // Some servers give the reasoning beside the content.
-        for (const auto* const key : {"reasoning_content", "reasoning"})
-            if (const auto text = text_at(object, key); !text.empty()) {
-                add_text(part_kind::reasoning, *find(object, key), text);
-                break;
-            }
+        read_reasoning_beside(object);
         if (content != nullptr)
             read_content(*content);
         if (const auto text = text_at(object, "refusal"); !text.empty())
@@ -179,6 +180,20 @@ private:
             add_call(*find(object, "function_call"), {}, text_at(*call, "name"), find(*call, "arguments"));
         if (parts_.empty() && !object.contains("role") && !object.empty()) // nothing that is known
             add(part_kind::other, item);
+    }
+
+    //! Some servers give the reasoning beside the content, and some in several forms.
+    void read_reasoning_beside(const json::object& message)
+    {
+        for (const auto* const key : {"reasoning_content", "reasoning"})
+            if (const auto text = text_at(message, key); !text.empty())
+                return add_text(part_kind::reasoning, *find(message, key), text);
+        const auto* const details = find(message, "reasoning_details");
+        if (details == nullptr || !details->is_array())
+            return;
+        for (const auto& next : details->get_array())
+            if (const auto* const detail = next.if_object())
+                add_text(part_kind::reasoning, next, either_text(*detail, "text", "summary"));
     }
 
     //! An entry of `tool_calls`.
@@ -225,6 +240,9 @@ private:
             add_call(json, text_at(*block, "id"), text_at(*block, "name"), find(*block, "input"));
         else if (type == "tool_result")
             read_result_block(json, *block);
+        else if (type.empty() && block->contains("stdout")) // of a command in a shell
+            for (const auto* const stream : {"stdout", "stderr"})
+                add_text(part_kind::text, json, text_at(*block, stream));
         else if (!read_media_block(json, *block, type))
             add(part_kind::other, json);
     }
@@ -232,8 +250,7 @@ private:
     void read_result_block(const json::value& json, const json::object& block)
     {
         auto& result = add_result(json, text_at(block, "tool_use_id"), {}, find(block, "content"));
-        const auto* const error = find(block, "is_error");
-        result.is_error_ = error != nullptr && error->is_bool() && error->get_bool();
+        result.is_error_ = is_true(block, "is_error");
     }
 
     bool read_media_block(const json::value& json, const json::object& block, std::string_view type)
@@ -284,6 +301,8 @@ private:
             add_media(json, type, text_at(source, "data"));
         else if (kind == "text")
             add_media_text(json, type, text_at(source, "data"));
+        else if (const auto* const content = find(source, "content"); kind == "content" && content != nullptr)
+            read_content(*content);
         else
             add_media_url(json, any_type, either_text(source, "url", "file_id"));
     }
@@ -313,18 +332,25 @@ private:
             add_call(item, text_at(object, "call_id"), text_at(object, "name"), find(object, "arguments"));
         } else if (type == "custom_tool_call") {
             add_call(item, text_at(object, "call_id"), text_at(object, "name"), find(object, "input"));
-        } else if (type == "local_shell_call" || type == "computer_call") {
-            add_call(item, text_at(object, "call_id"),
-                     type == "computer_call" ? std::string_view("computer") : std::string_view("local_shell"),
+        } else if (type == "local_shell_call" || type == "shell_call" || type == "computer_call") {
+            add_call(item, text_at(object, "call_id"), type.substr(0, type.size() - call_ending.size()),
                      find(object, "action"));
+        } else if (type == "apply_patch_call") {
+            add_call(item, text_at(object, "call_id"), "apply_patch", find(object, "operation"));
         } else if (type == "function_call_output" || type == "custom_tool_call_output" ||
-                   type == "local_shell_call_output" || type == "computer_call_output") {
-            add_result(item, either_text(object, "call_id", "id"), {}, find(object, "output"));
+                   type == "local_shell_call_output" || type == "shell_call_output" ||
+                   type == "apply_patch_call_output" || type == "computer_call_output") {
+            auto& result = add_result(item, either_text(object, "call_id", "id"), {}, find(object, "output"));
+            result.is_error_ = type == "apply_patch_call_output" && text_at(object, "status") == "failed";
+        } else if (const auto image = text_at(object, "result");
+                   type == "image_generation_call" && !image.empty()) {
+            add_media(item, "image/*", image);
         } else {
             read_block(item); // a block by itself, as MCP has it, or a tool of the API's own
         }
     }
 
+public:
     void read_gemini_part(const json::value& json)
     {
         const auto* const object = json.if_object();
@@ -349,14 +375,14 @@ private:
             add_media_url(json, either_text(*file, "mimeType", "mime_type"),
                           either_text(*file, "fileUri", "file_uri"));
         } else if (const auto* const text = find(*object, "text"); text != nullptr && text->is_string()) {
-            const auto* const thought = find(*object, "thought");
-            const bool is_thought = thought != nullptr && thought->is_bool() && thought->get_bool();
-            add_text(is_thought ? part_kind::reasoning : part_kind::text, json, text->get_string());
+            add_text(is_true(*object, "thought") ? part_kind::reasoning : part_kind::text, json,
+                     text->get_string());
         } else {
             add(part_kind::other, json);
         }
     }
 
+private:
     std::vector<part> parts_;
 };
 
@@ -372,6 +398,25 @@ std::vector<part> read_content(const json::value& content)
     part_reader reader;
     reader.read_content(content);
     return std::move(reader).take();
+}
+
+std::vector<part> read_media_of_response(const part& result)
+{
+    part_reader reader;
+    if (const auto* const object = result.json().if_object())
+        for (const auto* const name : {"functionResponse", "function_response"})
+            if (const auto* const response = object_at(*object, name))
+                if (const auto* const parts = find(*response, "parts"); parts != nullptr && parts->is_array())
+                    for (const auto& next : parts->get_array())
+                        reader.read_gemini_part(next);
+    return std::move(reader).take();
+}
+
+bool part_access::is_of_gemini(const part& result) noexcept
+{
+    const auto* const object = result.json_->if_object();
+    return object != nullptr &&
+           (object->contains("functionResponse") || object->contains("function_response"));
 }
 
 std::optional<role> read_role(const json::object& item)
@@ -397,14 +442,17 @@ bool part_access::is_cut_off(const part& call)
     if (const auto* const of_gemini = object_at(*object, "functionCall")) // its arguments may come in pieces
         if (of_gemini->contains("partialArgs") || of_gemini->contains("willContinue"))
             return true;
+    const auto type = text_at(*object, "type");
+    if (const auto status = text_at(*object, "status");
+        type.ends_with(call_ending) && (status == "in_progress" || status == "incomplete"))
+        return true;
     const auto* const text = call.body_ == nullptr ? nullptr : call.body_->if_string();
     if (text == nullptr)
         return false;
-    const auto type = text_at(*object, "type");
     if (type == "tool_use")
         return true;                                    // an object, otherwise
     if (type == "custom_tool_call" || type == "custom") // their input is any text
-        return text_at(*object, "status") == "incomplete";
+        return false;
     if (text->empty())
         return false;
     // Whether it is JSON at all: what it holds may be more than our numbers can.
@@ -473,11 +521,13 @@ part_access::weight part_access::weigh(const part& of, const text_counter* count
     case part_kind::tool_result:
         on.add_text(of.id_);
         on.add_text(of.name_);
-        if (of.body_ == nullptr || !of.body_->is_array())
+        if (of.body_ == nullptr || is_of_gemini(of) || !(of.body_->is_array() || of.body_->is_object()))
             on.add_json(of.body_);
         else
             for (const auto& inner : read_content(*of.body_))
                 on.add(weigh(inner, count));
+        for (const auto& beside : read_media_of_response(of))
+            on.add(weigh(beside, count));
         break;
     case part_kind::media:
         if (!of.text_.empty())
@@ -505,25 +555,31 @@ std::string data_url(const part& media)
     return url;
 }
 
-//! A block of Chat Completions.
+//! A block of Chat Completions; of MCP where that API has none, which is converted when it is sent.
 json::value make_block(const part& from)
 {
     if (from.kind() == part_kind::text)
         return json::object{{"type", "text"}, {"text", from.text()}};
     const auto type = from.media_type();
-    const bool is_elsewhere = from.media_base64().empty();
-    if (type.starts_with("image/") || (is_elsewhere && type.empty()))
-        return json::object{
-            {"type", "image_url"},
-            {"image_url", {{"url", is_elsewhere ? std::string(from.media_url()) : data_url(from)}}}};
-    if (!is_elsewhere && (type == "audio/wav" || type == "audio/mpeg"))
+    const auto url = from.media_url();
+    if (from.media_base64().empty()) {
+        const bool is_on_the_web = url.starts_with("https://") || url.starts_with("http://");
+        if (is_on_the_web && (type.starts_with("image/") || type.empty()))
+            return json::object{{"type", "image_url"}, {"image_url", {{"url", url}}}};
+        return json::object{{"type", "resource_link"}, {"uri", url}, {"mimeType", type}};
+    }
+    if (type == "image/png" || type == "image/jpeg" || type == "image/gif" || type == "image/webp")
+        return json::object{{"type", "image_url"}, {"image_url", {{"url", data_url(from)}}}};
+    if (type == "audio/wav" || type == "audio/mpeg")
         return json::object{
             {"type", "input_audio"},
             {"input_audio",
              {{"data", from.media_base64()}, {"format", type == "audio/wav" ? "wav" : "mp3"}}}};
-    if (is_elsewhere)
-        return json::object{{"type", "file"}, {"file", {{"file_url", from.media_url()}}}};
-    return json::object{{"type", "file"}, {"file", {{"file_data", data_url(from)}}}};
+    if (type == "application/pdf")
+        return json::object{{"type", "file"},
+                            {"file", {{"filename", "document.pdf"}, {"file_data", data_url(from)}}}};
+    return json::object{{"type", "resource"},
+                        {"resource", {{"mimeType", type}, {"blob", from.media_base64()}}}};
 }
 
 json::array make_blocks(const std::vector<part>& parts)

@@ -33,7 +33,9 @@ struct part_access {
     static std::string_view name(const part& of) noexcept { return of.name_; }
     //! The arguments of a call, the content of a result; null if there are none.
     static const boost::json::value* body(const part& of) noexcept { return of.body_; }
-    //! Whether its arguments are no JSON, as a stream leaves them that breaks off.
+    //! Whether a result is one of Gemini's, whose content is any object.
+    static bool is_of_gemini(const part& result) noexcept;
+    //! Whether its arguments are no JSON, as a stream leaves them that breaks off, or the API says so.
     static bool is_cut_off(const part& call);
     //! What it counts towards `message::estimated_tokens`: bytes of text, and tokens besides. With a
     //! tokenizer the text is tokens, too.
@@ -54,5 +56,7 @@ struct part_access {
 
 //! The parts of the content of a message or of a result: a string, a list of blocks, or one block.
 std::vector<part> read_content(const boost::json::value& content);
+//! What Gemini has beside the response of a function.
+std::vector<part> read_media_of_response(const part& result);
 
 } // namespace waymark::detail

@@ -102,9 +102,10 @@ tool_result& tool_result::with_name(std::string name) &
 std::string tool_result::text() const
 {
     std::string text;
+    bool has_text = false;
     for (const auto& next : parts_)
-        if (next.kind() == part_kind::text)
-            text += next.text();
+        if (next.kind() == part_kind::text && !next.text().empty())
+            text.append(std::exchange(has_text, true) ? "\n" : "").append(next.text());
     return text;
 }
 
@@ -187,21 +188,21 @@ tool_result part::result() const
     result.is_error_ = is_error_;
     if (body_ == nullptr || body_->is_null())
         return result;
-    const auto* const object = body_->if_object();
-    // Gemini's is an object: its only member, if that is text, or all of it.
-    if (object != nullptr && !object->contains("type")) {
-        const bool is_text = object->size() == 1 && object->begin()->value().is_string();
+    if (detail::part_access::is_of_gemini(*this)) { // its only member, if that is text, or all of it
+        const auto* const object = body_->if_object();
+        const bool is_text = object != nullptr && object->size() == 1 && object->begin()->value().is_string();
         result.parts_.push_back(
-            text(is_text ? std::string(object->begin()->value().get_string()) : json::serialize(*object)));
-        return result;
-    }
-    if (body_->is_string() || body_->is_array() || object != nullptr) {
+            text(is_text ? std::string(object->begin()->value().get_string()) : json::serialize(*body_)));
+        for (auto& next : detail::read_media_of_response(*this))
+            result.parts_.push_back(std::move(next));
+    } else if (body_->is_string() || body_->is_array() || body_->is_object()) {
         result.parts_ = detail::read_content(*body_);
-        for (auto& next : result.parts_)
-            detail::part_access::own(next, owner_);
     } else {
         result.parts_.push_back(text(json::serialize(*body_)));
     }
+    for (auto& next : result.parts_)
+        if (next.owner_ == nullptr)
+            detail::part_access::own(next, owner_);
     return result;
 }
 

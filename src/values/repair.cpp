@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 namespace waymark {
@@ -57,6 +58,34 @@ bool are_joined(call_shape shape) noexcept
     return shape == call_shape::block || shape == call_shape::gemini;
 }
 
+//! Of the first call that is joined with others of its turn; none without such a call.
+std::optional<call_shape> joined_shape(const message& value)
+{
+    for (const auto& next : message_access::parts_of_item(value))
+        if (next.kind() == part_kind::tool_call)
+            if (const auto shape = shape_of(value, next); are_joined(shape))
+                return shape;
+    return std::nullopt;
+}
+
+bool is_result(const part& of) noexcept
+{
+    return of.kind() == part_kind::tool_result;
+}
+
+bool holds_result(const message& value)
+{
+    const auto& parts = message_access::parts_of_item(value);
+    return message_access::is_plain_result(value) || std::any_of(parts.begin(), parts.end(), is_result);
+}
+
+bool holds_only_results(const message& value)
+{
+    const auto& parts = message_access::parts_of_item(value);
+    return message_access::is_plain_result(value) ||
+           (!parts.empty() && std::all_of(parts.begin(), parts.end(), is_result));
+}
+
 //! A screenshot of nothing, for who waits for one.
 constexpr std::string_view empty_image =
     "data:image/"
@@ -71,6 +100,13 @@ json::object answer_item(const part& call, const std::string& text)
         return {{"type", "computer_call_output"},
                 {"call_id", id},
                 {"output", {{"type", "computer_screenshot"}, {"image_url", empty_image}}}};
+    if (type == "shell_call")
+        return {{"type", "shell_call_output"},
+                {"call_id", id},
+                {"output",
+                 {{{"stdout", ""}, {"stderr", text}, {"outcome", {{"type", "exit"}, {"exit_code", 1}}}}}}};
+    if (type == "apply_patch_call")
+        return {{"type", "apply_patch_call_output"}, {"call_id", id}, {"status", "failed"}, {"output", text}};
     return {{"type", type.empty() ? "function_call_output" : std::string(type) + "_output"},
             {"call_id", id},
             {"output", text}};
@@ -106,8 +142,9 @@ json::object answer_to(const part& call, call_shape shape, const std::string& te
 //! The parts that a broken stream left, which no API takes back.
 class fragments {
 public:
-    fragments(const message& of, bool is_last)
-        : of_(of), parts_(message_access::parts_of_item(of)), last_(is_last)
+    //! `used` are the tools of the API's own whose results are there. Those of the last answer may go on.
+    fragments(const message& of, const std::set<std::string_view>& used, bool is_last)
+        : of_(of), parts_(message_access::parts_of_item(of)), used_(used), last_(is_last)
     {
     }
 
@@ -145,20 +182,19 @@ private:
                                                    status == "interpreting" || status == "generating");
     }
 
-    //! The API has run it, and its result stands in the same message, but where the API has paused at the
-    //! end.
+    //! The API has run it, and its result stands in the same message; or in the next answer, if the API has
+    //! paused, or the tool has called one of ours.
     bool is_unfinished_use(const json::value& use) const
     {
         const auto* const input = use.get_object().if_contains("input");
         if (input == nullptr || !input->is_object())
             return true;
-        return !last_ && std::none_of(parts_.begin(), parts_.end(), [&](const part& other) {
-            return text_in(other.json(), "tool_use_id") == text_in(use, "id");
-        });
+        return !last_ && !used_.contains(text_in(use, "id"));
     }
 
     const message& of_;
     const std::vector<part>& parts_;
+    const std::set<std::string_view>& used_;
     bool last_;
 };
 
@@ -195,10 +231,13 @@ public:
         remove_marked();
         drop_lonely_reasoning();
         for (std::size_t i = 0; i < messages_.size(); ++i) {
-            if (kept_[i])
-                result_.push_back(*kept_[i]);
+            if (!kept_[i])
+                continue;
+            const auto is_end = turn_ends_at(i);
+            result_.push_back(*kept_[i]);
             kept_[i].reset();
-            answer_turn_that_ends_at(i);
+            if (is_end)
+                answer_turn_that_ends_at(i);
         }
         put_into(chat);
         return {answered_, moved_, dropped_};
@@ -225,9 +264,17 @@ private:
                 gone_[result.message].push_back(result.part);
             }
         }
-        for (std::size_t i = 0; i < messages_.size(); ++i)
+        std::set<std::string_view> used;
+        for (const auto* next : messages_)
+            for (const auto& part : message_access::parts_of_item(*next))
+                if (const auto id = detail::id_of_used(part); !id.empty())
+                    used.insert(id);
+        bool is_last = true; // nothing but results behind it
+        for (auto i = messages_.size(); i-- > 0;) {
             if (!message_access::is_plain(*messages_[i]))
-                fragments(*messages_[i], i + 1 == messages_.size()).add_to(gone_[i]);
+                fragments(*messages_[i], used, is_last).add_to(gone_[i]);
+            is_last = is_last && holds_only_results(*messages_[i]);
+        }
     }
 
     void remove_marked()
@@ -264,19 +311,16 @@ private:
     //! Whether the last of the messages in which the model makes its calls is this one.
     bool turn_ends_at(std::size_t index) const
     {
-        if (index + 1 == messages_.size())
+        auto behind = index + 1;
+        while (behind < kept_.size() && !kept_[behind])
+            ++behind;
+        if (behind == kept_.size())
             return true;
-        const auto& next = *messages_[index + 1];
-        return !(detail::is_output_item(*messages_[index]) && detail::is_output_item(next)) &&
-               !(has_joined_call(*messages_[index]) && has_joined_call(next));
-    }
-
-    static bool has_joined_call(const message& value)
-    {
-        const auto& parts = message_access::parts_of_item(value);
-        return std::any_of(parts.begin(), parts.end(), [&](const part& next) {
-            return next.kind() == part_kind::tool_call && are_joined(shape_of(value, next));
-        });
+        if (detail::is_output_item(*kept_[index]) && detail::is_reasoning_only(*kept_[index]))
+            return false; // of what is behind it
+        const auto shape = joined_shape(*kept_[index]);
+        return !(detail::is_output_item(*kept_[index]) && detail::is_output_item(*kept_[behind])) &&
+               !(shape && shape == joined_shape(*kept_[behind]));
     }
 
     struct missing_answer {
@@ -286,18 +330,18 @@ private:
 
     void answer_turn_that_ends_at(std::size_t index)
     {
-        if (!turn_ends_at(index))
-            return;
         std::vector<missing_answer> missing;
         std::vector<std::size_t> results; // indices in the pairing
+        std::set<call_shape> shapes;
         for (; next_call_ < pairing_.calls.size() && pairing_.calls[next_call_].message <= index;
              ++next_call_) {
             const auto& call = pairing_.calls[next_call_];
+            if (call.is_cut_off)
+                continue;
             const auto& from = *messages_[call.message];
             const auto& part = message_access::parts_of_item(from)[call.part];
             shape_ = shape_of(from, part);
-            if (call.is_cut_off)
-                continue;
+            shapes.insert(shape_);
             if (call.result)
                 results.push_back(*call.result);
             else
@@ -306,24 +350,28 @@ private:
         if (missing.empty() && results.empty())
             return;
         std::sort(results.begin(), results.end());
-        if (are_joined(shape_) && std::any_of(results.begin(), results.end(), [this](std::size_t result) {
-                return is_message(pairing_.results[result]);
-            })) { // results that were made by hand: all of the turn are messages then, and are joined when
-                  // they are sent
+        if (are_joined(shape_) &&
+            (shapes.size() > 1 || std::any_of(results.begin(), results.end(), [this](std::size_t result) {
+                 return !is_entry(pairing_.results[result], shape_);
+             }))) { // calls of several APIs, or results that were made by hand, or for another API: all of
+                    // the turn are messages then, and are joined when they are sent
             shape_ = call_shape::listed;
             for (auto& next : missing)
-                next.shape = call_shape::listed_for_others;
+                if (are_joined(next.shape))
+                    next.shape = call_shape::listed_for_others;
         }
         are_joined(shape_) ? answer_jointly(index, results, missing)
                            : answer_one_by_one(index, results, missing);
     }
 
-    //! Whether the result is a message, and not an entry of one.
-    bool is_message(const tool_pairing::result& result) const
+    //! Whether the result is an entry of a message, in the shape of the call.
+    bool is_entry(const tool_pairing::result& result, call_shape shape) const
     {
         const auto& from = *messages_[result.message];
-        return message_access::is_plain(from) ||
-               &message_access::parts_of_item(from)[result.part].json().as_object() == &from.item();
+        return !message_access::is_plain(from) &&
+               (shape == call_shape::gemini
+                    ? from.item().contains("parts")
+                    : type_of(message_access::parts_of_item(from)[result.part].json()) == "tool_result");
     }
 
     //! Every result is a message: those that came, then those that came late, then those that never came.
@@ -331,15 +379,14 @@ private:
                            const std::vector<missing_answer>& missing)
     {
         auto end = turn_end + 1;
-        while (end < messages_.size() && (!kept_[end] || holds_result(end)))
+        while (end < messages_.size() && (!kept_[end] || holds_result(*kept_[end])))
             ++end;
-        std::vector<message> late;
+        std::map<std::size_t, std::vector<std::size_t>> late; // parts, by message
         for (const auto index : results) {
-            const auto at = pairing_.results[index].message;
+            const auto& [at, part, call] = pairing_.results[index];
             if (at < end || !kept_[at] || shape_ == call_shape::item) // that API takes them anywhere
                 continue;
-            late.push_back(*kept_[at]);
-            kept_[at].reset();
+            late[at].push_back(part);
             ++moved_;
         }
         for (auto i = turn_end + 1; i < end; ++i) {
@@ -347,20 +394,24 @@ private:
                 result_.push_back(*kept_[i]);
             kept_[i].reset();
         }
-        for (auto& next : late)
-            result_.push_back(std::move(next));
+        for (const auto& [at, parts] : late)
+            if (auto taken = only_parts(at, parts))
+                result_.push_back(*std::move(taken));
+        take_out(late);
         for (const auto& [call, shape] : missing) {
             result_.push_back(message::from(answer_to(*call, shape, text_)));
             ++answered_;
         }
     }
 
-    bool holds_result(std::size_t index) const
+    //! A message with nothing but these parts of another one.
+    std::optional<message> only_parts(std::size_t index, const std::vector<std::size_t>& wanted) const
     {
-        return message_access::is_plain_result(*messages_[index]) ||
-               std::any_of(message_access::parts_of_item(*messages_[index]).begin(),
-                           message_access::parts_of_item(*messages_[index]).end(),
-                           [](const part& next) { return next.kind() == part_kind::tool_result; });
+        std::vector<std::size_t> others;
+        for (std::size_t i = 0; i < message_access::parts_of_item(*messages_[index]).size(); ++i)
+            if (std::find(wanted.begin(), wanted.end(), i) == wanted.end())
+                others.push_back(i);
+        return detail::without_parts(*messages_[index], others);
     }
 
     //! All results are entries of the message behind the turn, before anything else in it.
@@ -425,12 +476,10 @@ private:
         auto last = first;
         if (shape_ == call_shape::gemini)
             return last;
-        const auto is_result = [](const part& next) { return next.kind() == part_kind::tool_result; };
         for (;;) {
-            const auto& parts = message_access::parts_of_item(*messages_[last]);
             const auto next = last + 1;
-            if (next == messages_.size() || !kept_[next] ||
-                !std::all_of(parts.begin(), parts.end(), is_result) || !holds_result(next))
+            if (next == messages_.size() || !kept_[next] || !holds_only_results(*kept_[last]) ||
+                !holds_result(*kept_[next]))
                 return last;
             last = next;
         }

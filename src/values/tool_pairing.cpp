@@ -9,60 +9,76 @@ namespace waymark::detail {
 
 namespace {
 
+//! The open calls of one id or one name. The next result is for the first of them in the newest message that
+//! has any.
+class queue_of_calls {
+public:
+    void add(std::size_t message, std::size_t call)
+    {
+        if (turns_.empty() || turns_.back().message != message)
+            turns_.push_back({message, 0, {}});
+        turns_.back().calls.push_back(call);
+    }
+
+    std::optional<std::size_t> first(const std::vector<tool_pairing::call>& all)
+    {
+        for (; !turns_.empty(); turns_.pop_back()) {
+            auto& [message, next, calls] = turns_.back();
+            while (next < calls.size() && all[calls[next]].result)
+                ++next;
+            if (next < calls.size())
+                return calls[next];
+        }
+        return std::nullopt;
+    }
+
+private:
+    struct turn {
+        std::size_t message;
+        std::size_t next;
+        std::vector<std::size_t> calls;
+    };
+    std::vector<turn> turns_;
+};
+
 //! Calls that wait for their result, by id and by name.
 class open_calls {
 public:
     explicit open_calls(std::vector<tool_pairing::call>& calls) : calls_(calls) {}
 
-    void add(tool_pairing::call added)
+    //! Responses of Gemini's, and they alone, may leave out the id of a call that has one.
+    void add(tool_pairing::call added, bool is_of_gemini)
     {
+        const auto number = calls_.size();
         if (!added.id.empty())
-            by_id_[added.id].push_back(calls_.size());
-        if (!added.name.empty())
-            by_name_[added.name].push_back(calls_.size());
+            by_id_[added.id].add(added.message, number);
+        if (!added.name.empty() && (added.id.empty() || is_of_gemini))
+            (added.id.empty() ? without_id_ : with_id_)[added.name].add(added.message, number);
         if (added.id.empty())
-            by_name_[{}].push_back(calls_.size()); // a result may say nothing of its call
+            without_id_[{}].add(added.message, number); // a result may say nothing of its call
         calls_.push_back(added);
     }
 
+    //! A result without an id is for a call without one, if there is any.
     std::optional<std::size_t> find(std::string_view id, std::string_view name)
     {
         if (!id.empty())
-            if (const auto found = newest_of(by_id_, id))
-                return found;
-        return name.empty() && !id.empty() ? std::nullopt : first_of_turn(id, name);
+            return first_of(by_id_, id);
+        const auto found = first_of(without_id_, name);
+        return found || name.empty() ? found : first_of(with_id_, name);
     }
 
 private:
-    using index = std::unordered_map<std::string_view, std::vector<std::size_t>>;
+    using index = std::unordered_map<std::string_view, queue_of_calls>;
 
-    std::optional<std::size_t> newest_of(index& in, std::string_view key)
+    std::optional<std::size_t> first_of(index& in, std::string_view key)
     {
         const auto found = in.find(key);
-        if (found == in.end())
-            return std::nullopt;
-        auto& candidates = found->second;
-        while (!candidates.empty() && calls_[candidates.back()].result)
-            candidates.pop_back();
-        return candidates.empty() ? std::nullopt : std::optional(candidates.back());
-    }
-
-    //! The first open one in the newest message that has any. An id on both sides would have to agree.
-    std::optional<std::size_t> first_of_turn(std::string_view id, std::string_view name)
-    {
-        const auto newest = newest_of(by_name_, name);
-        if (!newest)
-            return std::nullopt;
-        const auto& candidates = by_name_[name];
-        auto first = candidates.size();
-        for (auto i = candidates.size(); i-- > 0 && calls_[candidates[i]].message == calls_[*newest].message;)
-            if (const auto& call = calls_[candidates[i]]; !call.result && (call.id.empty() || id.empty()))
-                first = i;
-        return first == candidates.size() ? std::nullopt : std::optional(candidates[first]);
+        return found == in.end() ? std::nullopt : found->second.first(calls_);
     }
 
     std::vector<tool_pairing::call>& calls_;
-    index by_id_, by_name_;
+    index by_id_, without_id_, with_id_; // the latter two by name
 };
 
 } // namespace
@@ -90,7 +106,7 @@ tool_pairing::tool_pairing(const conversation& chat)
             const auto id = part_access::id(parts[k]);
             const auto name = part_access::name(parts[k]);
             if (parts[k].kind() == part_kind::tool_call)
-                open.add({i, k, id, name, false, std::nullopt});
+                open.add({i, k, id, name, false, std::nullopt}, next.item().contains("parts"));
             else if (parts[k].kind() == part_kind::tool_result)
                 add_result(i, k, id, name);
         }

@@ -10,10 +10,11 @@
 
 namespace waymark::detail {
 
-//! By id; the newest call of that id before the result that has none yet, since some models count their calls
-//! anew in each turn. Without an id, as in Gemini's contents: by name, in order; without a name either, as of
-//! a result that was made by hand with the empty id of such a call: in order, among the calls without an id.
-//! Views of the conversation, which has to live as long.
+//! By id; in the newest message before the result that has open calls of that id, since some models count
+//! their calls anew in each turn; and there in order, since some give all calls the same. Without an id, as
+//! in Gemini's contents: by name, in order; without a name either, as of a result that was made by hand with
+//! the empty id of such a call: in order, among the calls without an id. Views of the conversation, which has
+//! to live as long.
 struct tool_pairing {
     struct call {
         std::size_t message;               // its index

@@ -6,6 +6,7 @@
 #include <boost/json/array.hpp>
 
 #include <algorithm>
+#include <unordered_map>
 
 namespace waymark::detail {
 
@@ -28,6 +29,31 @@ bool is_output_item(const message& value)
     const auto& parts = message_access::parts_of_item(value);
     const bool is_result = !parts.empty() && parts.front().kind() == part_kind::tool_result;
     return !is_result && (!value.role() || value.role() == role::assistant);
+}
+
+namespace {
+
+std::string_view text_in(const json::value& value, std::string_view key) noexcept
+{
+    const auto* const object = value.if_object();
+    const auto* const found = object == nullptr ? nullptr : object->if_contains(key);
+    return found != nullptr && found->is_string() ? std::string_view(found->get_string())
+                                                  : std::string_view();
+}
+
+} // namespace
+
+std::string_view id_of_use(const part& from) noexcept
+{
+    const auto type = text_in(from.json(), "type");
+    return from.kind() == part_kind::other && (type == "server_tool_use" || type == "mcp_tool_use")
+               ? text_in(from.json(), "id")
+               : std::string_view();
+}
+
+std::string_view id_of_used(const part& from) noexcept
+{
+    return from.kind() == part_kind::other ? text_in(from.json(), "tool_use_id") : std::string_view();
 }
 
 bool is_reasoning_only(const message& value)
@@ -89,6 +115,22 @@ std::optional<message> without_parts(const message& from, std::span<const std::s
     return std::move(changed).with_item(std::move(item));
 }
 
+namespace {
+
+//! Where the tools that the API runs by itself have their results, by their ids.
+std::unordered_map<std::string_view, std::size_t>
+last_results_of_uses(const std::vector<const message*>& messages)
+{
+    std::unordered_map<std::string_view, std::size_t> found;
+    for (std::size_t i = 0; i < messages.size(); ++i)
+        for (const auto& next : message_access::parts_of_item(*messages[i]))
+            if (const auto id = id_of_used(next); !id.empty())
+                found.insert_or_assign(id, i);
+    return found;
+}
+
+} // namespace
+
 turns::turns(const conversation& chat) : begins_(chat.size(), true)
 {
     const tool_pairing pairing(chat);
@@ -96,6 +138,7 @@ turns::turns(const conversation& chat) : begins_(chat.size(), true)
         if (!result.call)
             orphans_.push_back(result);
     const auto messages = conversation_access::messages_from(chat, 0);
+    const auto used = last_results_of_uses(messages);
     std::size_t last_result = 0; // of the calls so far
     auto call = pairing.calls.begin();
     for (std::size_t i = 0; i < messages.size(); ++i) {
@@ -106,6 +149,9 @@ turns::turns(const conversation& chat) : begins_(chat.size(), true)
         for (; call != pairing.calls.end() && call->message == i; ++call)
             if (call->result)
                 last_result = std::max(last_result, pairing.results[*call->result].message);
+        for (const auto& next : message_access::parts_of_item(*messages[i]))
+            if (const auto found = used.find(id_of_use(next)); found != used.end())
+                last_result = std::max(last_result, found->second);
     }
 }
 

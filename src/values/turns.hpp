@@ -15,6 +15,10 @@ bool is_prompt(const message& value) noexcept;
 //! Of the Responses API: an entry that the model made. Those of one answer stand behind each other, and the
 //! API wants them together.
 bool is_output_item(const message& value);
+//! The id of a tool that the API runs by itself, if the part is its use, or its result: Anthropic's, which
+//! may come in different messages. Else empty.
+std::string_view id_of_use(const part& from) noexcept;
+std::string_view id_of_used(const part& from) noexcept;
 //! Whether it says nothing but reasoning.
 bool is_reasoning_only(const message& value);
 

@@ -56,6 +56,13 @@ ending ending_of(const conversation& chat, std::size_t appended, ending said)
     return said;
 }
 
+//! Some servers leave out who speaks, without which it would be sent back as what the user says.
+json::object with_role(json::object said, std::string_view role)
+{
+    said.emplace("role", role);
+    return said;
+}
+
 //! Whether there is nothing but a role, and members without a value.
 bool is_empty_chat_message(const json::object& message)
 {
@@ -103,6 +110,7 @@ answer append_chat_completions(conversation& chat, const json::object& response)
     const auto* const choice = first_of(api::chat_completions, response, "choices");
     if (choice == nullptr)
         throw_no_answer(api::chat_completions, "its 'choices' are empty");
+    check_no_error(api::chat_completions, *choice); // as some gateways report them
     const auto* const said = object_at(*choice, "message");
     if (said == nullptr)
         throw_no_answer(api::chat_completions, "the first of its 'choices' has no 'message'");
@@ -112,7 +120,7 @@ answer append_chat_completions(conversation& chat, const json::object& response)
                                                                                         : ending::finished;
     if (is_empty_chat_message(*said))
         return {0, reason, how};
-    chat.push(message::from(*said));
+    chat.push(message::from(with_role(*said, "assistant")));
     return {1, reason, ending_of(chat, 1, how)};
 }
 
@@ -184,7 +192,7 @@ answer append_gemini(conversation& chat, const json::object& response)
     const auto* const content = object_at(*candidate, "content");
     if (content == nullptr || is_empty_gemini_content(*content))
         return {0, reason, how};
-    chat.push(message::from(*content));
+    chat.push(message::from(with_role(*content, "model")));
     return {1, reason, ending_of(chat, 1, how)};
 }
 

@@ -17,6 +17,8 @@ namespace json = boost::json;
 namespace to_anthropic {
 namespace {
 
+constexpr std::size_t longest_name = 128;
+
 //! Blocks of other APIs. Those that nobody knows yet are the API's own: it keeps making new ones.
 bool is_block(const json::object& block)
 {
@@ -25,6 +27,8 @@ bool is_block(const json::object& block)
         return string_at(block, type) != nullptr;
     if (is_one_of(type, {"image", "document"}))
         return object_at(block, "source") != nullptr;
+    if (const auto* const content = array_at(block, "content"); type == "tool_result" && content != nullptr)
+        return all_objects(*content, is_block); // those of MCP are of other kinds
     return !type.empty() &&
            !is_one_of(type, {"image_url", "video_url", "input_audio", "file", "refusal", "input_text",
                              "input_image", "input_file", "output_text", "summary_text", "reasoning_text",
@@ -63,7 +67,9 @@ public:
 
     request build()
     {
-        for (const auto& next : arrange(chat_, {is_native, is_plain_id, result_place::in_one_message}))
+        const auto turns = arrange(chat_, {is_native, is_plain_id, result_place::in_one_message});
+        left_out_.add_losses_of_texts(turns);
+        for (const auto& next : turns)
             add(next);
         return {make_body(), std::move(left_out_).take(chat_)};
     }
@@ -165,7 +171,7 @@ private:
         case piece_kind::call:
             blocks.push_back(json::object{{"type", "tool_use"},
                                           {"id", from.call_id},
-                                          {"name", from.content.call().name()},
+                                          {"name", tool_name(from.content, longest_name)},
                                           {"input", arguments_object(from.content)}});
             break;
         case piece_kind::result:

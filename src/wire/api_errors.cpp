@@ -47,7 +47,7 @@ bool is_passing(std::string_view kind)
     return !has_any_of(kind, {"quota", "billing"}) &&
            has_any_of(kind,
                       {"overloaded", "rate_limit", "server_error", "api_error", "timeout", "UNAVAILABLE",
-                       "RESOURCE_EXHAUSTED", "INTERNAL", "DEADLINE_EXCEEDED", "429", "500", "503", "529"});
+                       "RESOURCE_EXHAUSTED", "INTERNAL", "DEADLINE_EXCEEDED", "429", "500", "502", "503", "504", "529"});
 }
 
 bool is_about_the_key(std::string_view kind)

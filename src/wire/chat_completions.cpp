@@ -15,14 +15,14 @@ namespace json = boost::json;
 namespace to_chat_completions {
 namespace {
 
+constexpr std::size_t longest_name = 64;
 constexpr std::size_t longest_id = 40;
 
 bool is_block(const json::object& block)
 {
     const auto type = text_at(block, "type");
-    if (type == "text") // that of Anthropic may have citations
-        return string_at(block, "text") != nullptr &&
-               has_only(block, {"type", "text", "prompt_cache_breakpoint"});
+    if (type == "text")
+        return string_at(block, "text") != nullptr;
     if (const auto* const file = object_at(block, "file"); type == "file")
         return file != nullptr && (file->contains("file_data") || file->contains("file_id"));
     if (type == "thinking") // some servers'; that of Anthropic is a string
@@ -35,6 +35,22 @@ bool is_block(const json::object& block)
 bool is_content(const json::value& content)
 {
     return content.is_string() || content.is_null() || all_objects(content, is_block);
+}
+
+bool is_bare_text(const json::object& block)
+{
+    return text_at(block, "type") == "text" && has_only(block, {"type", "text", "prompt_cache_breakpoint"});
+}
+
+//! Whether a message with nothing but texts is one of Anthropic's, whose texts may have citations and marks
+//! for its cache. What has any other member, or role, is none of them.
+bool may_be_of_anthropic(const json::object& item)
+{
+    const auto* const content = find_at(item, "content");
+    const auto is_text = [](const json::object& block) { return text_at(block, "type") == "text"; };
+    return is_one_of(text_at(item, "role"), {"user", "assistant"}) && has_only(item, {"role", "content"}) &&
+           content != nullptr && content->is_array() && all_objects(*content, is_text) &&
+           !all_objects(*content, is_bare_text);
 }
 
 bool is_listed_call(const json::object& call)
@@ -51,7 +67,8 @@ bool is_native(const json::object& item)
 {
     const auto* const content = find_at(item, "content");
     const auto role = text_at(item, "role");
-    if (item.contains("type") || item.contains("parts") || (content != nullptr && !is_content(*content)))
+    if (item.contains("type") || item.contains("parts") || (content != nullptr && !is_content(*content)) ||
+        may_be_of_anthropic(item))
         return false;
     if (role == "tool") {
         const auto is_text = [](const json::object& block) { return text_at(block, "type") == "text"; };
@@ -78,7 +95,9 @@ public:
 
     request build()
     {
-        for (const auto& next : arrange(chat_, {is_native, takes_id, result_place::behind_call}))
+        const auto turns = arrange(chat_, {is_native, takes_id, result_place::behind_call});
+        left_out_.add_losses_of_texts(turns);
+        for (const auto& next : turns)
             add(next);
         flush_media();
         return {{{"messages", std::move(messages_)}}, std::move(left_out_).take(chat_)};
@@ -91,7 +110,7 @@ private:
         if (next.who != speaker::tools)
             flush_media();
         if (next.verbatim)
-            messages_.push_back(chat_[*next.verbatim].item());
+            add_verbatim(chat_[*next.verbatim].item());
         else if (next.who == speaker::instructions)
             add_instructions(next.pieces);
         else if (next.who == speaker::user)
@@ -100,6 +119,14 @@ private:
             add_model(next.pieces);
         else
             add_results(next.pieces);
+    }
+
+    //! Some servers send an empty list of calls, which others do not take.
+    void add_verbatim(json::object item)
+    {
+        if (const auto* const calls = array_at(item, "tool_calls"); calls != nullptr && calls->empty())
+            item.stable_erase(item.find("tool_calls"));
+        messages_.push_back(std::move(item));
     }
 
     void add_instructions(const std::vector<piece>& pieces)
@@ -165,11 +192,11 @@ private:
         for (const auto& next : pieces)
             switch (kind_of(next.content)) {
             case piece_kind::call:
-                calls.push_back(json::object{
-                    {"id", next.call_id},
-                    {"type", "function"},
-                    {"function",
-                     {{"name", next.content.call().name()}, {"arguments", arguments_text(next.content)}}}});
+                calls.push_back(json::object{{"id", next.call_id},
+                                             {"type", "function"},
+                                             {"function",
+                                              {{"name", tool_name(next.content, longest_name)},
+                                               {"arguments", arguments_text(next.content)}}}});
                 break;
             case piece_kind::media:
                 left_out_.add_media(next.message, next.content);

@@ -19,10 +19,23 @@ constexpr int deepest_delta = 8; // what nests deeper is taken as a whole
 
 void merge(json::object& into, const json::object& delta, int depth = 0);
 
+json::value as_blocks(const json::value& content)
+{
+    if (!content.is_string())
+        return content;
+    json::array blocks;
+    if (!content.get_string().empty())
+        blocks.push_back(json::object{{"type", "text"}, {"text", content}});
+    return blocks;
+}
+
 //! Text goes on, lists grow, objects are merged; of anything else the newest counts.
 void merge_member(json::value& into, std::string_view key, const json::value& delta, int depth)
 {
-    if (into.is_string() && delta.is_string()) {
+    if (key == "content" && into.is_array() != delta.is_array() && (into.is_string() || delta.is_string())) {
+        into = as_blocks(into); // some servers change from texts to lists of blocks, and back
+        merge_member(into, key, as_blocks(delta), depth);
+    } else if (into.is_string() && delta.is_string()) {
         auto& before = into.get_string();
         const auto& next = delta.get_string();
         // Some servers repeat what tells a call from others with each piece.
@@ -51,6 +64,7 @@ struct choice {
     json::object others; // finish_reason, logprobs
     json::object message;
     std::vector<std::int64_t> call_indexes; // of the entries of `tool_calls`
+    std::size_t newest_call = 0;            // which pieces came for last
 };
 
 class assembler_of_chunks final : public assembler {
@@ -87,6 +101,8 @@ public:
         json::array choices;
         for (const auto& [index, next] : choices_) {
             json::object made{{"index", index}, {"message", next.message}};
+            if (!has_value(next.others, "finish_reason"))
+                drop_begun_call(made.at("message").get_object(), next.newest_call);
             for (const auto& member : next.others)
                 made.insert(member);
             choices.push_back(std::move(made));
@@ -110,7 +126,13 @@ private:
         const auto* const delta = object_at(choice, "delta");
         if (delta == nullptr || index_at(choice, "index", 0) != choices_.begin()->first)
             return {};
-        return std::string(text_at(*delta, "content")).append(text_at(*delta, "refusal"));
+        auto text = std::string(text_at(*delta, "content")).append(text_at(*delta, "refusal"));
+        if (const auto* const blocks = array_at(*delta, "content"))
+            for (const auto& next : *blocks)
+                if (const auto* const block = next.if_object();
+                    block != nullptr && text_at(*block, "type") == "text")
+                    text += text_at(*block, "text");
+        return text;
     }
 
     void add_choice(const json::object& from)
@@ -143,9 +165,28 @@ private:
             if (delta == nullptr)
                 throw_no_event(api::chat_completions, "one of its 'tool_calls' is no object");
             auto piece = *delta;
-            piece.erase("index");
-            merge(calls[find_call(to, calls, *delta)].get_object(), piece);
+            if (const auto index = piece.find("index"); index != piece.end())
+                piece.stable_erase(index);
+            to.newest_call = find_call(to, calls, *delta);
+            merge(calls[to.newest_call].get_object(), piece);
         }
+    }
+
+    //! Where a stream broke off, the newest call may look complete although it has only begun: its arguments
+    //! are empty, or any text. Nobody may run it.
+    static void drop_begun_call(json::object& message, std::size_t newest)
+    {
+        auto* const place = message.if_contains("tool_calls");
+        auto* const calls = place == nullptr ? nullptr : place->if_array();
+        if (calls == nullptr || newest >= calls->size())
+            return;
+        const auto& call = (*calls)[newest].get_object();
+        const auto* const function = object_at(call, "function");
+        if (function != nullptr && !text_at(*function, "arguments").empty())
+            return;
+        calls->erase(calls->begin() + static_cast<std::ptrdiff_t>(newest));
+        if (calls->empty())
+            message.stable_erase(message.find("tool_calls"));
     }
 
     //! The call that a piece belongs to; a new one, if need be. Some servers give no index, or all calls the

@@ -38,7 +38,9 @@ public:
 
     request build()
     {
-        for (const auto& next : arrange(chat_, {is_native, takes_id, result_place::in_one_message}))
+        const auto turns = arrange(chat_, {is_native, takes_id, result_place::in_one_message});
+        left_out_.add_losses_of_texts(turns);
+        for (const auto& next : turns)
             add(next);
         flush_media();
         return {make_body(), std::move(left_out_).take(chat_)};
@@ -185,7 +187,8 @@ private:
              is_one_of(type, {"image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"}));
         if (is_known && !media.media_base64().empty())
             return {{"inlineData", {{"mimeType", type}, {"data", media.media_base64()}}}};
-        if (media.media_base64().empty() && is_on_the_web(media)) {
+        if (media.media_base64().empty() &&
+            (is_on_the_web(media) || media.media_url().starts_with("gs://"))) {
             json::object file{{"fileUri", media.media_url()}};
             if (is_known)
                 file.emplace("mimeType", type);

@@ -1,5 +1,6 @@
 #include "pieces.hpp"
 
+#include "call_ids.hpp"
 #include "json_members.hpp"
 
 #include <boost/json/serialize.hpp>
@@ -47,19 +48,12 @@ std::string name_of_media(const part& media)
     return type == "application/pdf" ? "a document" : "a file";
 }
 
-//! The media that Gemini has beside the response of a function, which are no part of their own.
-std::vector<part> media_beside_response(const part& result)
+//! Members of a text that say more than the text: citations, what is to be cached, a signature.
+bool is_more_than_text(const json::object::value_type& member)
 {
-    const auto* const object = result.json().if_object();
-    if (object == nullptr)
-        return {};
-    const auto* response = object_at(*object, "functionResponse");
-    if (response == nullptr)
-        response = object_at(*object, "function_response");
-    const auto* const parts = response == nullptr ? nullptr : find_at(*response, "parts");
-    if (parts == nullptr || !parts->is_array())
-        return {};
-    return message::from({{"parts", *parts}}).parts();
+    const auto& value = member.value();
+    return !is_one_of(member.key(), {"type", "text", "refusal", "logprobs", "thought"}) && !value.is_null() &&
+           (!value.is_array() || !value.get_array().empty());
 }
 
 } // namespace
@@ -79,9 +73,25 @@ void omissions::add_foreign(const piece& from)
 
 void omissions::add_media(std::size_t message, const part& media)
 {
-    const bool is_upload = !is_on_the_web(media) && media.media_base64().empty();
+    const bool is_upload = media.media_base64().empty() && !is_on_the_web(media) &&
+                           !media.media_url().starts_with("gs://"); // where Google's customers have theirs
     add(message, name_of_media(media) + (is_upload ? ", which was uploaded to another API"
                                                    : ", which " + taker_ + " does not take here"));
+}
+
+void omissions::add_losses_of_texts(const std::vector<turn>& turns)
+{
+    for (const auto& turn : turns) {
+        if (turn.who == speaker::instructions) // there they are marks for a cache, if anything
+            continue;
+        for (const auto& from : turn.pieces)
+            if (const auto* const block = from.content.json().if_object();
+                block != nullptr && from.content.kind() == part_kind::text && block->contains("text"))
+                for (const auto& member : *block)
+                    if (is_more_than_text(member))
+                        add(from.message, "'" + std::string(member.key()) +
+                                              "' of a text, which only the API that made it knows");
+    }
 }
 
 void omissions::add_error_mark(std::size_t message)
@@ -122,11 +132,13 @@ piece_kind kind_of(const part& from)
 result_content read_result(const piece& from, omissions& left_out)
 {
     const auto result = from.content.result();
-    result_content content{{}, media_beside_response(from.content), result.is_error()};
+    result_content content{{}, {}, result.is_error()};
+    bool has_text = false;
     for (const auto& next : result.parts())
         switch (kind_of(next)) {
         case piece_kind::text:
-            content.text += next.text();
+            if (!next.text().empty())
+                content.text.append(std::exchange(has_text, true) ? "\n" : "").append(next.text());
             break;
         case piece_kind::media:
             content.media.push_back(next);
@@ -135,6 +147,18 @@ result_content read_result(const piece& from, omissions& left_out)
             left_out.add_foreign({from.message, next, {}, {}, {}});
         }
     return content;
+}
+
+std::string tool_name(const part& call, std::size_t longest)
+{
+    auto name = call.call().name().substr(0, longest);
+    std::replace_if(
+        name.begin(), name.end(),
+        [](char c) {
+            return !is_plain_id({&c, 1});
+        },
+        '_');
+    return name;
 }
 
 std::string arguments_text(const part& call)

@@ -26,6 +26,8 @@ public:
     //! "an image, which … does not take"
     void add_media(std::size_t message, const part& media);
     void add_error_mark(std::size_t message);
+    //! What texts that are converted have beside their text.
+    void add_losses_of_texts(const std::vector<turn>& turns);
 
     //! In the order of the conversation.
     std::vector<omission> take(const conversation& chat) &&;
@@ -47,6 +49,9 @@ struct result_content {
 };
 //! Reports what is neither text nor media.
 result_content read_result(const piece& from, omissions& left_out);
+
+//! The name of a tool in letters, digits, "_" and "-": Gemini takes more than others.
+std::string tool_name(const part& call, std::size_t longest);
 
 //! The arguments of a call as text; as the API sent them, if that was text.
 std::string arguments_text(const part& call);

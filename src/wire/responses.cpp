@@ -15,6 +15,7 @@ namespace json = boost::json;
 namespace to_responses {
 namespace {
 
+constexpr std::size_t longest_name = 128;
 constexpr std::size_t longest_id = 64;
 
 bool is_block_of_model(const json::object& block)
@@ -64,7 +65,9 @@ public:
 
     request build()
     {
-        for (const auto& next : arrange(chat_, {is_native, takes_id, result_place::anywhere}))
+        const auto turns = arrange(chat_, {is_native, takes_id, result_place::anywhere});
+        left_out_.add_losses_of_texts(turns);
+        for (const auto& next : turns)
             add(next);
         return {{{"input", std::move(items_)}}, std::move(left_out_).take(chat_)};
     }
@@ -150,7 +153,7 @@ private:
                 flush_text(texts);
                 items_.push_back(json::object{{"type", "function_call"},
                                               {"call_id", next.call_id},
-                                              {"name", next.content.call().name()},
+                                              {"name", tool_name(next.content, longest_name)},
                                               {"arguments", arguments_text(next.content)}});
                 break;
             case piece_kind::media:

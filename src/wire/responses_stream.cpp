@@ -46,9 +46,9 @@ public:
                 type, {"response.completed", "response.incomplete", "response.failed", "response.cancelled"});
         } else if (is_one_of(type, {"response.output_item.added", "response.output_item.done"})) {
             if (const auto* const item = object_at(event, "item"))
-                items_[index_at(event, "output_index", 0)] = *item;
+                items_[index_at(event, "output_index", 0)] = {*item, type.ends_with(".done")};
         } else if (const auto item = items_.find(index_at(event, "output_index", 0)); item != items_.end()) {
-            add_to_item(item->second, type, event);
+            add_to_item(item->second.content, type, event);
         } // others tell of progress: what they have to say comes again with the item
         return is_one_of(type, {"response.output_text.delta", "response.refusal.delta"})
                    ? std::string(text_at(event, "delta"))
@@ -67,8 +67,12 @@ public:
         if (is_complete_ && output != nullptr && !output->empty())
             return whole;
         json::array items;
-        for (const auto& [index, item] : items_)
-            items.push_back(item);
+        for (const auto& [index, item] : items_) {
+            auto made = item.content;
+            if (!item.has_ended) // nobody may run half a call
+                made.emplace("status", "incomplete");
+            items.push_back(std::move(made));
+        }
         whole["output"] = std::move(items);
         return whole;
     }
@@ -135,7 +139,11 @@ private:
     }
 
     json::object whole_;
-    std::map<std::int64_t, json::object> items_;
+    struct output_item {
+        json::object content;
+        bool has_ended = false;
+    };
+    std::map<std::int64_t, output_item> items_;
     bool is_complete_ = false;
 };
 

@@ -193,6 +193,90 @@ asio::awaitable<void> count_what_was_never_saved(async_store& store)
     CHECK(texts(rest.messages()) == numbers(0, 10));
 }
 
+//! All pages, the oldest first, and what is missing between them.
+asio::awaitable<text_list> story_with_gaps(session_view& view, std::size_t limit)
+{
+    text_list story;
+    transcript_options options;
+    options.limit(limit);
+    for (;;) {
+        const auto page = co_await view.async_transcript(options);
+        CHECK(page.messages().size() <= limit);
+        auto part = texts(page.messages());
+        if (page.missing() > 0)
+            part.insert(part.begin(), "(" + std::to_string(page.missing()) + ")");
+        story.insert(story.begin(), part.begin(), part.end());
+        if (!page.earlier())
+            co_return story;
+        options.before(*page.earlier());
+    }
+}
+
+asio::awaitable<void> tell_what_differs(async_store& store)
+{
+    {
+        session session{store, "repaired and compacted at once"};
+        conversation chat;
+        say(chat, 0, 1);
+        chat.push(message::assistant("", {tool_call("a", "f")}));
+        say(chat, 1, 4);
+        co_await session.async_checkpoint("crashed", 1, chat);
+        chat.repair("interrupted");
+        co_await session.async_checkpoint("compacted", 2, chat.compacted("s", 1));
+        const auto story = co_await story_with_gaps(session, 100);
+        CHECK(story ==
+              text_list{"0", "", "1", "2", "(1)", "3"}); // the answer to the call was in no checkpoint
+    }
+    {
+        session session{store, "the same summary again"};
+        conversation chat;
+        const auto summary = message::user("s");
+        say(chat, 0, 4);
+        co_await session.async_checkpoint("whole", 1, chat);
+        chat = chat.compacted(summary, 1);
+        co_await session.async_checkpoint("first", 2, chat);
+        say(chat, 4, 8);
+        co_await session.async_checkpoint("longer", 3, chat);
+        chat = chat.compacted(summary, 1);
+        co_await session.async_checkpoint("second", 4, chat);
+        const auto story = co_await story_with_gaps(session, 100);
+        CHECK(story == text_list{"0", "1", "2", "3", "4", "5", "6", "7"});
+    }
+    {
+        session session{store, "a prompt that came later"};
+        conversation chat;
+        say(chat, 0, 3);
+        co_await session.async_checkpoint("whole", 1, chat);
+        chat = chat.compacted("s", 1);
+        chat.with_system_prompt("prompt");
+        co_await session.async_checkpoint("compacted", 2, chat);
+        const auto story = co_await story_with_gaps(session, 100);
+        CHECK(story == text_list{"0", "1", "2"});
+    }
+    {
+        session session{store, "nothing was kept"};
+        conversation chat;
+        say(chat, 0, 3);
+        co_await session.async_checkpoint("whole", 1, chat);
+        co_await session.async_checkpoint("compacted", 2, chat.compacted("s", 0));
+        const auto newest = co_await session.async_transcript();
+        CHECK(texts(newest.messages()) == text_list{"0", "1", "2"});
+        co_await session.async_prune(retention().keep_last(1));
+        const auto left = co_await session.async_transcript();
+        CHECK(texts(left.messages()) == text_list{"s"});
+        CHECK(left.missing() == 3);
+    }
+    {
+        session session{store, "little is left"};
+        conversation chat;
+        chat.with_system_prompt("prompt");
+        say(chat, 0, 5);
+        co_await session.async_checkpoint("compacted", 1, chat.compacted("s", 1));
+        const auto story = co_await story_with_gaps(session, 1);
+        CHECK(story == text_list{"(4)", "prompt", "s", "4"});
+    }
+}
+
 } // namespace
 
 TEST_CASE("a transcript is the whole story, whatever was compacted, in pages of any size", "[stores]")
@@ -213,6 +297,11 @@ TEST_CASE("a transcript follows the parents of the head", "[stores]")
 TEST_CASE("the transcript of a fork goes on where it was made from", "[stores]")
 {
     on_every_store(follow_the_forks);
+}
+
+TEST_CASE("a transcript says where something is missing, whatever was done in between", "[stores]")
+{
+    on_every_store(tell_what_differs);
 }
 
 TEST_CASE("a transcript counts what two compactions in a row left out", "[stores]")

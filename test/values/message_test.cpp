@@ -186,6 +186,58 @@ TEST_CASE("tokens are counted by a tokenizer of one's own, wherever there is tex
     CHECK(chat.window([&](const message& said) { return said.estimated_tokens(letters); }).size() == 2);
 }
 
+TEST_CASE("media count as media, wherever an API has them")
+{
+    const std::string image(400'000, 'A');
+    const auto tokens = [](json::value item) {
+        return message::from(std::move(item).as_object()).estimated_tokens();
+    };
+    CHECK(tokens({{"type", "computer_call_output"},
+                  {"call_id", "c"},
+                  {"output",
+                   {{"type", "computer_screenshot"}, {"image_url", "data:image/png;base64," + image}}}}) <
+          1'700);
+    CHECK(tokens({{"type", "image_generation_call"}, {"id", "i"}, {"result", image}}) < 1'700);
+    const auto response = message::from(
+        {{"role", "user"},
+         {"parts",
+          {{{"functionResponse",
+             {{"name", "f"},
+              {"response", {{"type", "text"}, {"x", 1}}},
+              {"parts", {{{"inlineData", {{"mimeType", "image/png"}, {"data", image}}}}}}}}}}}});
+    CHECK(response.estimated_tokens() > 1'600);
+    CHECK(response.estimated_tokens() < 1'700);
+    const auto parts = response.tool_results().at(0).parts();
+    REQUIRE(parts.size() == 2);
+    CHECK(parts[0].text() == R"({"type":"text","x":1})"); // an object of the tool's, whatever is in it
+    CHECK(parts[1].media_bytes() == 300'000);
+    const auto document =
+        message::from({{"role", "user"},
+                       {"content",
+                        {{{"type", "document"},
+                          {"source", {{"type", "content"}, {"content", std::string(4'000, 'x')}}}}}}});
+    CHECK(document.estimated_tokens() == 1'004);
+    const auto screenshot = message::from(
+        {{"type", "computer_call_output"},
+         {"call_id", "c"},
+         {"output", {{"type", "computer_screenshot"}, {"image_url", "data:image/png;base64," + image}}}});
+    CHECK(screenshot.tool_results().at(0).parts().at(0).kind() == part_kind::media);
+}
+
+TEST_CASE("reasoning that a server has in details is reasoning")
+{
+    const auto said = message::from(
+        {{"role", "assistant"},
+         {"content", "a"},
+         {"reasoning_details",
+          {{{"type", "reasoning.text"}, {"text", "hm"}}, {{"type", "reasoning.encrypted"}, {"data", "x"}}}}});
+    REQUIRE(said.parts().size() == 3);
+    CHECK(said.parts()[0].kind() == part_kind::reasoning);
+    CHECK(said.parts()[0].text() == "hm");
+    CHECK(said.parts()[1].kind() == part_kind::reasoning);
+    CHECK(said.text() == "a");
+}
+
 TEST_CASE("an item of which nothing is known is one part")
 {
     const auto unknown = message::from({{"foo", 1}});

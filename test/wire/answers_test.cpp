@@ -80,13 +80,24 @@ TEST_CASE("an answer of Anthropic becomes role and content, in their order")
     CHECK(second.items() == R"({"content":[{"type":"text","text":"hi"}],"role":"assistant"})");
 }
 
-TEST_CASE("an answer of Gemini becomes its content, and nothing is added to it")
+TEST_CASE("an answer of Gemini becomes its content, as it is")
 {
     const auto [chat, answer] = append(
-        wire::api::gemini, R"({"candidates":[{"content":{"parts":[{"text":"hi"}]},"finishReason":"STOP"}]})");
+        wire::api::gemini,
+        R"({"candidates":[{"content":{"parts":[{"text":"hi"}],"role":"model","x":1},"finishReason":"STOP"}]})");
     REQUIRE(chat.size() == 1);
-    CHECK(json::serialize(chat[0].item()) == R"({"parts":[{"text":"hi"}]})");
+    CHECK(json::serialize(chat[0].item()) == R"({"parts":[{"text":"hi"}],"role":"model","x":1})");
     CHECK(answer.stop_reason() == "STOP");
+}
+
+TEST_CASE("an answer is the model's, also where a server does not say so")
+{
+    const auto chat = append(wire::api::chat_completions,
+                             R"({"choices":[{"message":{"content":"hi"},"finish_reason":"stop"}]})");
+    CHECK(chat.items() == R"({"content":"hi","role":"assistant"})");
+    const auto gemini = append(
+        wire::api::gemini, R"({"candidates":[{"content":{"parts":[{"text":"hi"}]},"finishReason":"STOP"}]})");
+    CHECK(gemini.items() == R"({"parts":[{"text":"hi"}],"role":"model"})");
 }
 
 TEST_CASE("an answer that says nothing appends nothing")
@@ -196,6 +207,9 @@ TEST_CASE("an error of an API is an error, with its text")
                   errc::api_busy) == "the Responses API reports an error (server_error): Oh");
     CHECK(refused(api::responses, R"({"status":"failed","error":null,"output":[]})", errc::api_refused)
               .find("'failed'") != std::string::npos);
+    CHECK(refused(api::chat_completions, R"({"choices":[{"error":{"code":502,"message":"Gone"},
+        "finish_reason":"error"}]})",
+                  errc::api_busy) == "Chat Completions reports an error (502): Gone");
     // Sending it again does not help.
     CHECK(refused(api::chat_completions,
                   R"({"error":{"message":"No more","type":"insufficient_quota","code":429}})",

@@ -159,14 +159,92 @@ TEST_CASE("documents, audio and addresses go where they are taken")
     CHECK(items(wire::api::anthropic, chat) == parse(R"([{"role":"user","content":[
         {"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"JVBERg=="}},
         {"type":"image","source":{"type":"url","url":"https://x.org/cat"}},
-        {"type":"image","source":{"type":"url","url":"https://x.org/a.pdf"}}]}])"));
+        {"type":"document","source":{"type":"url","url":"https://x.org/a.pdf"}}]}])"));
     for (const auto api : all_apis) {
         CAPTURE(wire::to_string(api));
         const auto request = wire::make_request(api, chat);
         CAPTURE(request.body());
-        if (api != wire::api::chat_completions) // theirs is sent as it is
-            CHECK(violations(api, request) == accepted);
+        CHECK(violations(api, request) == accepted);
+        CHECK_FALSE(request.left_out().empty());
     }
+}
+
+TEST_CASE("media elsewhere keep what they are")
+{
+    const auto chat = made_of({message::user({part::media_url("https://x.org/y.pdf", "application/pdf"),
+                                              part::media_url("gs://bucket/x.mp4", "video/mp4")})});
+    CHECK(chat[0].parts().at(0).media_type() == "application/pdf");
+    CHECK(items(wire::api::responses, chat) ==
+          parse(R"([{"role":"user","content":[{"type":"input_file","file_url":"https://x.org/y.pdf"}]}])"));
+    CHECK(left_out(wire::responses(chat)) ==
+          std::vector<std::string>{"0: a video, which the Responses API does not take here"});
+    CHECK(items(wire::api::gemini, chat) == parse(R"([{"role":"user","parts":[
+            {"fileData":{"fileUri":"https://x.org/y.pdf","mimeType":"application/pdf"}},
+            {"fileData":{"fileUri":"gs://bucket/x.mp4","mimeType":"video/mp4"}}]}])"));
+    CHECK(left_out(wire::chat_completions(chat)).size() == 2);
+}
+
+TEST_CASE("an item that only Chat Completions can have made goes out as it is")
+{
+    for (const auto* text :
+         {R"({"role":"system","content":[{"type":"text","text":"a","cache_control":{"type":"ephemeral"}}]})",
+          R"({"role":"user","content":[{"type":"text","text":"a","cache_control":{}}],"name":"bob"})",
+          R"({"role":"user","content":[{"type":"text","text":"a","x":1},
+              {"type":"image_url","image_url":{"url":"https://x.org/a.png"}}]})",
+          R"({"role":"assistant","content":[{"type":"text","text":"a","annotations":[1]}],"tool_calls":[
+              {"id":"c","type":"function","function":{"name":"f","arguments":"{}"},
+               "extra_content":{"google":{"thought_signature":"s"}}}]})"}) {
+        const auto request = wire::chat_completions(made_of({item(text)}));
+        CHECK(items_of(wire::api::chat_completions, request).at(0) == parse(text));
+        CHECK(request.left_out().empty());
+    }
+    // This may be Anthropic's, whose texts have more than others take.
+    const auto marked = item(
+        R"({"role":"user","content":[{"type":"text","text":"a","cache_control":{"type":"ephemeral"}}]})");
+    const auto request = wire::chat_completions(made_of({marked}));
+    CHECK(items_of(wire::api::chat_completions, request).at(0) == parse(R"({"role":"user","content":"a"})"));
+    CHECK(left_out(request) ==
+          std::vector<std::string>{"0: 'cache_control' of a text, which only the API that made it knows"});
+    CHECK(items(wire::api::anthropic, made_of({marked})).at(0) == json::value(marked.item()));
+    // What some servers send and others refuse.
+    CHECK(items(wire::api::chat_completions,
+                made_of({item(R"({"role":"assistant","content":"a","tool_calls":[]})")}))
+              .at(0) == parse(R"({"role":"assistant","content":"a"})"));
+}
+
+TEST_CASE("names of tools are such as the API takes")
+{
+    const auto chat = made_of({message::user("Go."), message::assistant("", {tool_call("c", "my.tool:x")}),
+                               message::tool_result("c", "done")});
+    for (const auto api : {wire::api::responses, wire::api::anthropic}) {
+        const auto request = wire::make_request(api, chat);
+        CAPTURE(request.body());
+        CHECK(violations(api, request) == accepted);
+    }
+    CHECK(items(wire::api::anthropic, chat).at(1).at("content").at(0).at("name") == "my_tool_x");
+    const auto of_gemini = item(R"({"role":"model","parts":[{"functionCall":{"name":"a.b","args":{}}}]})");
+    CHECK(items(wire::api::chat_completions, made_of({of_gemini}))
+              .at(0)
+              .at("tool_calls")
+              .at(0)
+              .at("function")
+              .at("name") == "a_b");
+}
+
+TEST_CASE("results with several texts, and with what MCP has, keep them apart")
+{
+    const auto call = message::assistant("", {tool_call("c", "f")});
+    const auto texts = item(R"({"role":"tool","tool_call_id":"c","isError":true,"content":[
+        {"type":"text","text":"a"},{"type":"text","text":""},{"type":"text","text":"b"}]})");
+    CHECK(texts.tool_results().at(0).text() == "a\nb");
+    CHECK(items(wire::api::anthropic, made_of({call, texts})).at(2) ==
+          parse(R"({"role":"user","content":[{"type":"tool_result","tool_use_id":"c","content":"a\nb",
+                    "is_error":true}]})"));
+    const auto of_mcp = item(R"({"role":"user","content":[{"type":"tool_result","tool_use_id":"c","content":[
+        {"type":"image","data":"iVBORw0KGgo=","mimeType":"image/png"}]}]})");
+    CHECK(items(wire::api::anthropic, made_of({call, of_mcp})).at(2) ==
+          parse(R"({"role":"user","content":[{"type":"tool_result","tool_use_id":"c","content":[
+            {"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw0KGgo="}}]}]})"));
 }
 
 TEST_CASE("what a message of another API says to all is carried over")
@@ -182,7 +260,8 @@ TEST_CASE("what a message of another API says to all is carried over")
           parse(R"({"role":"assistant","content":"It is 31 m.",
         "tool_calls":[{"id":"t1","type":"function","function":{"name":"f","arguments":"{\"a\":1}"}}]})"));
     CHECK(left_out(request) ==
-          std::vector<std::string>{"1: the reasoning, which only the API that made it can read",
+          std::vector<std::string>{"1: 'citations' of a text, which only the API that made it knows",
+                                   "1: the reasoning, which only the API that made it can read",
                                    "1: a server_tool_use, which only the API that made it knows"});
     const auto refusal = item(R"({"role":"assistant","content":null,"refusal":"I won't."})");
     CHECK(items(wire::api::anthropic, made_of({message::user("Do."), refusal})).at(1) ==

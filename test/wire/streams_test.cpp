@@ -177,6 +177,72 @@ TEST_CASE("a call whose stream broke off before its input is not complete")
     CHECK(answer.response().at("content").at(0).at("input") == json::object{});
 }
 
+TEST_CASE("half a call is never handed out as one that can be run")
+{
+    struct broken {
+        wire::api api;
+        std::vector<const char*> events;
+    };
+    for (
+        const auto& [api, events] : std::vector<broken>{
+            {wire::api::chat_completions,
+             {R"({"choices":[{"index":0,"delta":{"role":"assistant","content":"I do.","tool_calls":[{"index":0,
+                   "id":"a","type":"function","function":{"name":"delete_files","arguments":""}}]}}]})"}},
+            {wire::api::chat_completions,
+             {R"({"choices":[{"index":0,"delta":{"role":"assistant","content":null,"tool_calls":[{"index":0,
+                   "id":"a","type":"custom","custom":{"name":"run_sql","input":"DELETE FROM users "}}]}}]})"}},
+            {wire::api::responses,
+             {R"({"type":"response.created","response":{"id":"r","status":"in_progress","output":[]}})",
+              R"({"type":"response.output_item.added","output_index":0,"item":{"type":"custom_tool_call",
+                   "call_id":"c","name":"run_sql","input":""}})",
+              R"({"type":"response.custom_tool_call_input.delta","output_index":0,"delta":"DELETE FROM users "})"}},
+            {wire::api::responses,
+             {R"({"type":"response.created","response":{"id":"r","status":"in_progress","output":[]}})",
+              R"({"type":"response.output_item.added","output_index":0,"item":{"type":"function_call",
+                   "status":"in_progress","call_id":"c","name":"f","arguments":""}})"}}}) {
+        wire::accumulator stream(api);
+        for (const auto* event : events)
+            stream.add(parse(event).as_object());
+        CAPTURE(stream.response());
+        conversation chat;
+        chat.push(message::user("q"));
+        const auto answer = wire::append(api, chat, stream.response());
+        CHECK(answer.ending() == wire::ending::cut_off);
+        CHECK(chat.unanswered_tool_calls().empty());
+        chat.repair();
+        CHECK(chat.unanswered_tool_calls().empty());
+    }
+    // The call before the newest has ended, and so has the newest when the API says that this was all.
+    wire::accumulator two(wire::api::chat_completions);
+    two.add(parse(R"({"choices":[{"index":0,"delta":{"tool_calls":[
+        {"index":0,"id":"a","type":"function","function":{"name":"f","arguments":""}}]}}]})")
+                .as_object());
+    two.add(parse(R"({"choices":[{"index":0,"delta":{"tool_calls":[
+        {"index":1,"id":"b","type":"function","function":{"name":"g","arguments":""}}]}}]})")
+                .as_object());
+    CHECK(two.response().at("choices").at(0).at("message").at("tool_calls").as_array().size() == 1);
+    two.add(parse(R"({"choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]})").as_object());
+    const auto calls = two.response().at("choices").at(0).at("message").at("tool_calls").as_array();
+    REQUIRE(calls.size() == 2);
+    CHECK(json::serialize(calls[0]) ==
+          R"({"id":"a","type":"function","function":{"name":"f","arguments":""}})");
+}
+
+TEST_CASE("a server may change from texts to lists of blocks, and back")
+{
+    wire::accumulator stream(wire::api::chat_completions);
+    std::string shown;
+    for (const auto* content : {R"("")", R"([{"type":"thinking","thinking":[{"type":"text","text":"hm"}]}])",
+                                R"("It ")", R"("is.")"})
+        shown +=
+            stream.add(parse(R"({"choices":[{"index":0,"delta":{"content":)" + std::string(content) + "}}]}")
+                           .as_object());
+    CHECK(shown == "It is.");
+    CHECK(stream.response().at("choices").at(0).at("message").at("content") ==
+          parse(R"([{"type":"thinking","thinking":[{"type":"text","text":"hm"}]},{"type":"text","text":"It "},
+                    {"type":"text","text":"is."}])"));
+}
+
 TEST_CASE("lines of a stream that are no data are skipped, and data may have several")
 {
     wire::accumulator answer(wire::api::gemini);

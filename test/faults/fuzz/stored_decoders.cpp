@@ -10,6 +10,7 @@
 #include "tables/checkpoints.hpp"
 #include "tables/checksums.hpp"
 #include "tables/content_sizes.hpp"
+#include "tables/large_parts.hpp"
 #include "tables/steps.hpp"
 #include "tables/verify.hpp"
 
@@ -176,9 +177,11 @@ void decode_stored_body(std::string_view input)
 namespace {
 
 //! A row of messages. The first byte says how much of it is as it should be.
-tables::message_row read_message_row(std::string_view piece, std::int64_t agent, std::int64_t next)
+tables::message_row read_message_row(std::string_view piece, const fixed_tables& in, std::int64_t next)
 {
-    tables::message_row row{agent, next, {}, {}};
+    tables::message_row row;
+    row.agent = in.agent.number;
+    row.first = next;
     tables::byte_reader reader(piece);
     const auto kind = reader.take(1)[0];
     piece.remove_prefix(1);
@@ -194,6 +197,18 @@ tables::message_row read_message_row(std::string_view piece, std::int64_t agent,
         piece.remove_prefix(std::min(number.size(), piece.size()));
     }
     row.body = piece;
+    if (kind == 'p') { // the first line has a large part, with any place and any object
+        const auto place = reader.take_number();
+        const auto object = static_cast<std::int64_t>(reader.take_number());
+        std::string numbers;
+        tables::append_number(numbers, place);
+        tables::append_number(numbers, static_cast<std::uint64_t>(object));
+        piece.remove_prefix(std::min(numbers.size(), piece.size()));
+        const auto found = in.objects.find(object);
+        const auto hash = found == in.objects.end() ? std::string(32, '\0') : found->second.hash;
+        row.body = "#" + std::to_string(place) + ":" + tables::to_hex(hash) + ";#" + std::string(piece);
+        row.parts = tables::write_parts(std::vector{object}, row.first);
+    }
     for (std::string_view left = row.body;;) {
         const auto end = left.find('\n');
         row.digests += tables::view(tables::sha256(left.substr(0, end)));
@@ -242,7 +257,7 @@ void decode_stored_rows(std::string_view input)
             add_object(tables, pieces[i].substr(1));
             continue;
         }
-        const auto row = accepted({errc::corrupt}, [&] { return read_message_row(pieces[i], 1, next); });
+        const auto row = accepted({errc::corrupt}, [&] { return read_message_row(pieces[i], tables, next); });
         if (!row)
             continue;
         tables.messages.push_back(*row);
