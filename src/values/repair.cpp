@@ -8,6 +8,7 @@
 #include <boost/json/array.hpp>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 #include <utility>
@@ -142,8 +143,9 @@ json::object answer_to(const part& call, call_shape shape, const std::string& te
 //! The parts that a broken stream left, which no API takes back.
 class fragments {
 public:
-    //! `used` are the tools of the API's own whose results are there. Those of the last answer may go on.
-    fragments(const message& of, const std::set<std::string_view>& used, bool is_last)
+    //! `used` says whether a tool of the API's own, of that id, has its result here or later. Those of the
+    //! last answer may go on.
+    fragments(const message& of, const std::function<bool(std::string_view)>& used, bool is_last)
         : of_(of), parts_(message_access::parts_of_item(of)), used_(used), last_(is_last)
     {
     }
@@ -189,12 +191,12 @@ private:
         const auto* const input = use.get_object().if_contains("input");
         if (input == nullptr || !input->is_object())
             return true;
-        return !last_ && !used_.contains(text_in(use, "id"));
+        return !last_ && !used_(text_in(use, "id"));
     }
 
     const message& of_;
     const std::vector<part>& parts_;
-    const std::set<std::string_view>& used_;
+    const std::function<bool(std::string_view)>& used_;
     bool last_;
 };
 
@@ -264,15 +266,18 @@ private:
                 gone_[result.message].push_back(result.part);
             }
         }
-        std::set<std::string_view> used;
-        for (const auto* next : messages_)
-            for (const auto& part : message_access::parts_of_item(*next))
-                if (const auto id = detail::id_of_used(part); !id.empty())
-                    used.insert(id);
+        const auto used = detail::last_results_of_uses(messages_);
         bool is_last = true; // nothing but results behind it
         for (auto i = messages_.size(); i-- > 0;) {
             if (!message_access::is_plain(*messages_[i]))
-                fragments(*messages_[i], used, is_last).add_to(gone_[i]);
+                fragments(
+                    *messages_[i],
+                    [&](std::string_view id) {
+                        const auto found = used.find(id);
+                        return found != used.end() && found->second >= i;
+                    },
+                    is_last)
+                    .add_to(gone_[i]);
             is_last = is_last && holds_only_results(*messages_[i]);
         }
     }

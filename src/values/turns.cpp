@@ -6,7 +6,6 @@
 #include <boost/json/array.hpp>
 
 #include <algorithm>
-#include <unordered_map>
 
 namespace waymark::detail {
 
@@ -115,21 +114,15 @@ std::optional<message> without_parts(const message& from, std::span<const std::s
     return std::move(changed).with_item(std::move(item));
 }
 
-namespace {
-
-//! Where the tools that the API runs by itself have their results, by their ids.
-std::unordered_map<std::string_view, std::size_t>
-last_results_of_uses(const std::vector<const message*>& messages)
+std::unordered_map<std::string_view, std::size_t> last_results_of_uses(const std::vector<const message*>& in)
 {
     std::unordered_map<std::string_view, std::size_t> found;
-    for (std::size_t i = 0; i < messages.size(); ++i)
-        for (const auto& next : message_access::parts_of_item(*messages[i]))
+    for (std::size_t i = 0; i < in.size(); ++i)
+        for (const auto& next : message_access::parts_of_item(*in[i]))
             if (const auto id = id_of_used(next); !id.empty())
                 found.insert_or_assign(id, i);
     return found;
 }
-
-} // namespace
 
 turns::turns(const conversation& chat) : begins_(chat.size(), true)
 {

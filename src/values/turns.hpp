@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <optional>
 #include <span>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
 
 namespace waymark::detail {
@@ -19,6 +21,8 @@ bool is_output_item(const message& value);
 //! may come in different messages. Else empty.
 std::string_view id_of_use(const part& from) noexcept;
 std::string_view id_of_used(const part& from) noexcept;
+//! In which message each of these has its last result, by its id.
+std::unordered_map<std::string_view, std::size_t> last_results_of_uses(const std::vector<const message*>& in);
 //! Whether it says nothing but reasoning.
 bool is_reasoning_only(const message& value);
 

@@ -207,14 +207,14 @@ private:
         if (!entries_.empty() && entries_.front().who == speaker::model)
             contents.push_back(
                 json::object{{"role", "user"}, {"parts", {json::object{{"text", earlier_messages}}}}});
-        for (auto& [who, item, parts, is_verbatim] : entries_)
-            if (is_verbatim && who == speaker::model && calls_behind_model(contents, item))
+        for (auto& [who, item, parts, is_verbatim] : entries_) {
+            if (!is_verbatim)
+                item = {{"role", who == speaker::model ? "model" : "user"}, {"parts", std::move(parts)}};
+            if (who == speaker::model && calls_behind_model(contents, item))
                 append_parts(contents.back(), item);
-            else if (is_verbatim)
-                contents.push_back(std::move(item));
             else
-                contents.push_back(json::object{{"role", who == speaker::model ? "model" : "user"},
-                                                {"parts", std::move(parts)}});
+                contents.push_back(std::move(item));
+        }
         sign_current_turn(contents);
         body.emplace("contents", std::move(contents));
         return body;

@@ -212,6 +212,17 @@ TEST_CASE("an item that only Chat Completions can have made goes out as it is")
               .at(0) == parse(R"({"role":"assistant","content":"a"})"));
 }
 
+TEST_CASE("calls of another model stand in one content with what Gemini has said before")
+{
+    const auto chat =
+        made_of({message::user("Go."), item(R"({"role":"model","parts":[{"text":"I look."}]})"),
+                 message::assistant("", {tool_call("c", "f")}), message::tool_result("c", "done")});
+    const auto request = wire::gemini(chat);
+    CAPTURE(request.body());
+    CHECK(violations(wire::api::gemini, request) == accepted);
+    CHECK(items_of(wire::api::gemini, request).as_array().size() == 3);
+}
+
 TEST_CASE("names of tools are such as the API takes")
 {
     const auto chat = made_of({message::user("Go."), message::assistant("", {tool_call("c", "my.tool:x")}),
