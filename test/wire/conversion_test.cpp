@@ -220,7 +220,7 @@ TEST_CASE("calls of another model stand in one content with what Gemini has said
     const auto request = wire::gemini(chat);
     CAPTURE(request.body());
     CHECK(violations(wire::api::gemini, request) == accepted);
-    CHECK(items_of(wire::api::gemini, request).as_array().size() == 3);
+    CHECK(items_of(wire::api::gemini, request).size() == 3);
 }
 
 TEST_CASE("names of tools are such as the API takes")
