@@ -45,9 +45,9 @@ bool has_any_of(std::string_view text, std::initializer_list<std::string_view> w
 bool is_passing(std::string_view kind)
 {
     return !has_any_of(kind, {"quota", "billing"}) &&
-           has_any_of(kind,
-                      {"overloaded", "rate_limit", "server_error", "api_error", "timeout", "UNAVAILABLE",
-                       "RESOURCE_EXHAUSTED", "INTERNAL", "DEADLINE_EXCEEDED", "429", "500", "502", "503", "504", "529"});
+           has_any_of(kind, {"overloaded", "rate_limit", "server_error", "api_error", "timeout",
+                             "UNAVAILABLE", "RESOURCE_EXHAUSTED", "INTERNAL", "DEADLINE_EXCEEDED", "429",
+                             "500", "502", "503", "504", "529"});
 }
 
 bool is_about_the_key(std::string_view kind)
