@@ -56,6 +56,12 @@ std::string_view either_text(const json::object& in, std::string_view one, std::
 
 } // namespace
 
+std::string_view text_in(const json::value& value, std::string_view key) noexcept
+{
+    const auto* const object = value.if_object();
+    return object == nullptr ? std::string_view() : text_at(*object, key);
+}
+
 //! Reads parts one by one. They refer to what is read.
 class part_reader {
 public:

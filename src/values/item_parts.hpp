@@ -17,6 +17,9 @@ namespace waymark::detail {
 //! The parts of an item, an object. They refer to it, and own nothing yet.
 std::vector<part> read_parts(const boost::json::value& item);
 
+//! A member of an object that is text. Empty where there is none.
+std::string_view text_in(const boost::json::value& value, std::string_view key) noexcept;
+
 //! None if the item has no role.
 std::optional<role> read_role(const boost::json::object& item);
 

@@ -20,23 +20,14 @@ namespace json = boost::json;
 using detail::conversation_access;
 using detail::message_access;
 using detail::part_access;
+using detail::text_in;
 using detail::tool_pairing;
 
 namespace {
 
 std::string_view type_of(const json::value& value) noexcept
 {
-    const auto* const object = value.if_object();
-    const auto* const type = object == nullptr ? nullptr : object->if_contains("type");
-    return type != nullptr && type->is_string() ? std::string_view(type->get_string()) : std::string_view();
-}
-
-std::string_view text_in(const json::value& value, std::string_view key) noexcept
-{
-    const auto* const object = value.if_object();
-    const auto* const found = object == nullptr ? nullptr : object->if_contains(key);
-    return found != nullptr && found->is_string() ? std::string_view(found->get_string())
-                                                  : std::string_view();
+    return text_in(value, "type");
 }
 
 //! Whose shape a call has, which its result must have, too.

@@ -30,18 +30,6 @@ bool is_output_item(const message& value)
     return !is_result && (!value.role() || value.role() == role::assistant);
 }
 
-namespace {
-
-std::string_view text_in(const json::value& value, std::string_view key) noexcept
-{
-    const auto* const object = value.if_object();
-    const auto* const found = object == nullptr ? nullptr : object->if_contains(key);
-    return found != nullptr && found->is_string() ? std::string_view(found->get_string())
-                                                  : std::string_view();
-}
-
-} // namespace
-
 std::string_view id_of_use(const part& from) noexcept
 {
     const auto type = text_in(from.json(), "type");

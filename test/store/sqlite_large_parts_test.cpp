@@ -35,18 +35,6 @@ message with_image(const std::string& data, const std::string& text = "look")
                              json::object{{"type", "image/png"}, {"data", data}});
 }
 
-struct file_with_images {
-    test::temporary_folder folder;
-    std::filesystem::path file = folder.path() / "store.db";
-    sqlite_store store{file};
-
-    std::int64_t rows(const std::string& table)
-    {
-        return test::other_connection(file).number("SELECT count(*) FROM " + table);
-    }
-    void damage(const std::string& sql) { test::other_connection(file).run(sql); }
-};
-
 checkpoint holding(const std::string& id, std::initializer_list<message> messages)
 {
     conversation chat;
@@ -64,7 +52,7 @@ bool tells(const std::string& message, std::string_view part)
 
 TEST_CASE("the same image in two messages and two branches is one object")
 {
-    file_with_images f;
+    test::sqlite_on_disk f;
     f.store.save(holding("one", {with_image(image)}));
     f.store.save(
         holding("two", {message::user("first"), with_image(image, "again"), with_image(image, "and again")}));
@@ -106,7 +94,7 @@ TEST_CASE("100 turns that write a message with an image of 2 MB anew take less t
 
 TEST_CASE("an image goes with the last message that holds it, and not before")
 {
-    file_with_images f;
+    test::sqlite_on_disk f;
     const auto shown = with_image(image);
     f.store.save(holding("a", {shown, message::user("and more")}));
     f.store.save(holding("b", {with_image(image, "again")}));
@@ -159,7 +147,7 @@ private:
 
 TEST_CASE("a sweep spares the image that was saved again after its plan was made")
 {
-    file_with_images f;
+    test::sqlite_on_disk f;
     const auto shown = with_image(image);
     f.store.save(holding("gone", {shown}));
     f.store.save(holding("head", {message::user("head")}));
@@ -190,7 +178,7 @@ TEST_CASE("a sweep spares the image that was saved again after its plan was made
 
 TEST_CASE("a save that comes between two transactions of a sweep finds what is left, or stores it anew")
 {
-    file_with_images f;
+    test::sqlite_on_disk f;
     std::vector<message> shown;
     for (unsigned i = 0; i < 600; ++i) // more than a transaction of a sweep removes
         shown.push_back(with_image(image_of(20'000, 10 + i % 7), std::to_string(i)));
@@ -223,7 +211,7 @@ TEST_CASE("a save that comes between two transactions of a sweep finds what is l
 
 TEST_CASE("damage to the large parts of a message is named with its checkpoint")
 {
-    file_with_images f;
+    test::sqlite_on_disk f;
     const auto other = image_of(100'000, 4);
     const auto hurt = holding("hurt", {message::user("before"), with_image(image), message::user("behind")});
     f.store.save(holding("whole", {with_image(other, "whole")}));
@@ -302,7 +290,7 @@ TEST_CASE("damage to the large parts of a message is named with its checkpoint")
 TEST_CASE("a part of a message that is too long for the database is refused, and nothing is written")
 {
     const test::statement_counter bounded(1'000'000); // bytes a value
-    file_with_images f;
+    test::sqlite_on_disk f;
     const auto fits =
         test::with_member(with_image(image_of(450'000, 5)), "second", std::string(150'000, '\1'));
     f.store.save(holding("fits", {fits}));

@@ -14,18 +14,6 @@ using namespace waymark;
 
 namespace {
 
-struct fixture {
-    test::temporary_folder folder;
-    std::filesystem::path file = folder.path() / "store.db";
-    sqlite_store store{file};
-
-    std::int64_t rows(const std::string& table)
-    {
-        return test::other_connection(file).number("SELECT count(*) FROM " + table);
-    }
-    void damage(const std::string& sql) { test::other_connection(file).run(sql); }
-};
-
 conversation chat_of(std::initializer_list<const char*> texts)
 {
     conversation chat;
@@ -67,7 +55,7 @@ std::set<std::string> reported(const verify_report& report)
 
 TEST_CASE("erasing a branch removes its messages and leaves what others share")
 {
-    fixture f;
+    test::sqlite_on_disk f;
     auto trunk = chat_of({"one", "two"});
     f.store.save(named("trunk", trunk));
     auto branch = trunk;
@@ -95,7 +83,7 @@ TEST_CASE("erasing a branch removes its messages and leaves what others share")
 
 TEST_CASE("pruning frees what it says, and compact gives it back")
 {
-    fixture f;
+    test::sqlite_on_disk f;
     bench::texts source;
     bench::coding_agent agent("agent", source);
     for (int i = 0; i < 40; ++i)
@@ -131,7 +119,7 @@ TEST_CASE("pruning frees what it says, and compact gives it back")
 
 TEST_CASE("a conversation does not rely on messages that were swept")
 {
-    fixture f;
+    test::sqlite_on_disk f;
     sqlite_store other(f.file); // as another process would
     auto chat = chat_of({"one", "two", "three"});
     f.store.save(named("a", chat));
@@ -165,7 +153,7 @@ TEST_CASE("a conversation does not rely on messages that were swept")
 
 TEST_CASE("savers and sweeps of two stores get along")
 {
-    fixture f;
+    test::sqlite_on_disk f;
     std::atomic<bool> done = false;
     std::string problem;
     std::thread sweeper([&] {
@@ -202,7 +190,7 @@ TEST_CASE("savers and sweeps of two stores get along")
 
 TEST_CASE("damage makes exactly the checkpoints unreadable that need it")
 {
-    fixture f;
+    test::sqlite_on_disk f;
     auto chat = chat_of({"shared"});
     f.store.save(named("a", chat).with_state({{"file", std::string(5'000, 'a')}}));
     auto branch = chat;
@@ -306,7 +294,7 @@ TEST_CASE("damage makes exactly the checkpoints unreadable that need it")
 
 TEST_CASE("rows without a checksum, which older files have, are read and checked by their hashes")
 {
-    fixture f;
+    test::sqlite_on_disk f;
     const auto saved = named("a", chat_of({"one", "two"}));
     f.store.save(saved);
     f.damage("UPDATE messages SET digests = substr(digests, 1, 64)");
@@ -327,7 +315,7 @@ TEST_CASE("the quick checksum is XXH64")
 
 TEST_CASE("saving a damaged checkpoint again under its key repairs it")
 {
-    fixture f;
+    test::sqlite_on_disk f;
     const auto chat = chat_of({"one", "two"});
     const auto saved = named("a", chat).with_state({{"file", std::string(5'000, 'a')}});
     f.store.save(saved);
@@ -343,7 +331,7 @@ TEST_CASE("saving a damaged checkpoint again under its key repairs it")
 
 TEST_CASE("a part that is still there does not vouch for the rest")
 {
-    fixture f;
+    test::sqlite_on_disk f;
     auto chat = chat_of({"one", "two"});
     f.store.save(named("short", chat));
     chat.push(message::user("three"));
@@ -361,7 +349,7 @@ TEST_CASE("a part that is still there does not vouch for the rest")
 
 TEST_CASE("what another process wrote is noticed after a transaction that failed, too")
 {
-    fixture f;
+    test::sqlite_on_disk f;
     sqlite_store other(f.file);
     const auto chat = chat_of({"one"});
     f.store.save(named("a", chat));
@@ -374,7 +362,7 @@ TEST_CASE("what another process wrote is noticed after a transaction that failed
 
 TEST_CASE("pages notice what vanished")
 {
-    fixture f;
+    test::sqlite_on_disk f;
     for (int i = 0; i < 6; ++i)
         f.store.save(named(std::to_string(i), chat_of({"x"})));
     const auto page = f.store.list(query("agent").limit(3));
@@ -393,7 +381,7 @@ TEST_CASE("pages notice what vanished")
 
 TEST_CASE("a damaged step is an error, and a vanished one, too")
 {
-    fixture f;
+    test::sqlite_on_disk f;
     f.store.save(named("a", {}));
     const std::vector<step_request> batch = {step("agent", "", "call-1").with_result("sent"),
                                              step("agent", "", "call-2")};
@@ -409,7 +397,7 @@ TEST_CASE("a damaged step is an error, and a vanished one, too")
 
 TEST_CASE("verification reports its progress")
 {
-    fixture f;
+    test::sqlite_on_disk f;
     bench::texts source;
     bench::growing_agent agent("agent", source);
     for (int i = 0; i < 600; ++i)
@@ -425,7 +413,7 @@ TEST_CASE("verification reports its progress")
 
 TEST_CASE("what an interrupted removal left is removed by compact")
 {
-    fixture f;
+    test::sqlite_on_disk f;
     f.store.save(named("a", chat_of({"one"})));
     f.store.save(named("a", chat_of({"two"}))); // replaced in place: "one" is not needed any more
     CHECK(f.rows("messages") == 2);
@@ -437,7 +425,7 @@ TEST_CASE("what an interrupted removal left is removed by compact")
 
 TEST_CASE("a damaged step keeps every checkpoint of its scope from retention, in rows, too")
 {
-    fixture shared;
+    test::sqlite_on_disk shared;
     for (const std::string id : {"1", "2", "3"})
         shared.store.save(named(id, chat_of({"a"})));
     const step_request pending(step("agent", "", "call").with_checkpoint("1"));

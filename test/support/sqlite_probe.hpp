@@ -1,6 +1,10 @@
 //! A look into SQLite from outside of the library: other connections, counted statements, files that fail.
 #pragma once
 
+#include "temporary_folder.hpp"
+
+#include <waymark/sqlite_store.hpp>
+
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -24,6 +28,19 @@ public:
 
 private:
     sqlite3* db_ = nullptr;
+};
+
+//! A store in a file of its own, and what is in the file.
+struct sqlite_on_disk {
+    temporary_folder folder;
+    std::filesystem::path file = folder.path() / "store.db";
+    sqlite_store store{file};
+
+    std::int64_t rows(const std::string& table)
+    {
+        return other_connection(file).number("SELECT count(*) FROM " + table);
+    }
+    void damage(const std::string& sql) { other_connection(file).run(sql); }
 };
 
 //! Makes `to` the same as `from` with SQLite's backup API, whoever has it open.
