@@ -1,6 +1,8 @@
 #include "remembered_prefix.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <stdexcept>
 
 namespace waymark::tables {
@@ -180,21 +182,45 @@ std::vector<const remembered_prefix*> remembered_messages::prefixes() const
     return found;
 }
 
+std::vector<const remembered_prefix*> remembered_messages::newest_of_lines(const agent_row& agent) const
+{
+    auto found = prefixes();
+    std::erase_if(
+        found, [&](const auto* prefix) { return prefix->newest().stamp == 0 || prefix->is_as_seen(agent); });
+    std::sort(found.begin(), found.end(), [](const auto* left, const auto* right) {
+        return left->line() != right->line() ? std::less<>()(left->line(), right->line())
+                                             : left->newest().number > right->newest().number;
+    });
+    found.erase(
+        std::unique(found.begin(), found.end(),
+                    [](const auto* left, const auto* right) { return left->line() == right->line(); }),
+        found.end());
+    return found;
+}
+
 std::vector<std::int64_t> remembered_messages::stamps_to_ask(const agent_row& agent) const
 {
     std::vector<std::int64_t> numbers;
-    for (const auto* prefix : prefixes())
-        if (!prefix->is_as_seen(agent) && prefix->newest().stamp != 0 && numbers.size() < most_stamps)
+    for (const auto* prefix : newest_of_lines(agent))
+        if (numbers.size() < most_stamps)
             numbers.push_back(prefix->newest().number);
     return numbers;
 }
 
 void remembered_messages::check(const agent_row& agent, transaction& in)
 {
-    std::vector<const remembered_prefix*> valid; // sorted, as they come
+    std::map<const history_line*, std::int64_t> reached; // the newest message of each line that is there
     std::size_t asked = 0;
+    for (const auto* newest : newest_of_lines(agent))
+        if (++asked <= most_stamps && has_newest(*newest, agent, in))
+            reached[newest->line()] = newest->newest().number;
+    std::vector<const remembered_prefix*> valid; // sorted, as they come
     for (const auto* prefix : prefixes()) {
-        if (!prefix->is_as_seen(agent) && (++asked > most_stamps || !has_newest(*prefix, agent, in)))
+        const auto line = reached.find(prefix->line());
+        const bool is_behind =
+            line != reached.end() && prefix->newest().stamp != 0 && prefix->newest().number <= line->second;
+        if (!is_behind && !prefix->is_as_seen(agent) &&
+            (++asked > most_stamps || !has_newest(*prefix, agent, in)))
             continue;
         valid.push_back(prefix);
         newest_.see(prefix->newest());

@@ -88,6 +88,9 @@ public:
         return agent.is_as_with(line_->stamp()) ? line_ : nullptr;
     }
     const witness& newest() const noexcept { return newest_; }
+    //! Never null. What is in one line happened one after the other: a database that has the newest message
+    //! of one of its prefixes has been where those with a lower number were.
+    const history_line* line() const noexcept { return line_.get(); }
     //! When the messages were known to be there, see agent_row::sweeps.
     std::int64_t seen_at() const noexcept { return sweeps_.load(std::memory_order_relaxed); }
     void see_at(std::int64_t sweeps) const noexcept { sweeps_.store(sweeps, std::memory_order_relaxed); }
@@ -163,6 +166,8 @@ private:
         std::int64_t number = 0;
     };
     std::vector<const remembered_prefix*> prefixes() const; // each once
+    //! Of those that have to be asked for, the one with the newest message of each line.
+    std::vector<const remembered_prefix*> newest_of_lines(const agent_row& agent) const;
 
     std::size_t count_ = 0;
     std::vector<entry> entries_; // one for each message, or none if none is known
