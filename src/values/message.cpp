@@ -126,19 +126,29 @@ void message::data::measure_item()
     tokens = to_tokens(sum.bytes) + sum.tokens;
 }
 
-const json::value& message::data::whole_item() const
+json::object message::data::make_plain_item() const
 {
-    if (!is_plain)
-        return item;
-    if (const auto* const known = made.load(std::memory_order_acquire))
-        return *known;
     json::object object;
     object.reserve(3);
     object.emplace("role", to_string(*role));
     if (!tool_call_id.empty())
         object.emplace("tool_call_id", tool_call_id);
     object.emplace("content", text);
-    auto mine = std::make_unique<const json::value>(std::move(object));
+    return object;
+}
+
+json::object detail::message_access::item_of(const message& value)
+{
+    return value.data_->is_plain ? value.data_->make_plain_item() : value.data_->item.get_object();
+}
+
+const json::value& message::data::whole_item() const
+{
+    if (!is_plain)
+        return item;
+    if (const auto* const known = made.load(std::memory_order_acquire))
+        return *known;
+    auto mine = std::make_unique<const json::value>(make_plain_item());
     const json::value* other = nullptr;
     if (!made.compare_exchange_strong(other, mine.get(), std::memory_order_acq_rel,
                                       std::memory_order_acquire))
@@ -252,9 +262,17 @@ std::optional<role> message::role() const noexcept
 
 std::vector<part> message::parts() const
 {
-    auto parts = data_->is_plain ? detail::read_parts(data_->whole_item()) : data_->parts;
+    std::shared_ptr<const void> owner = data_;
+    std::vector<part> parts;
+    if (data_->is_plain) {
+        const auto item = std::make_shared<const json::value>(data_->make_plain_item());
+        parts = detail::read_parts(*item);
+        owner = item;
+    } else {
+        parts = data_->parts;
+    }
     for (auto& next : parts)
-        detail::part_access::own(next, data_);
+        detail::part_access::own(next, owner);
     return parts;
 }
 
@@ -337,7 +355,7 @@ namespace {
 //! The same content under another id or time.
 message remade(const message& from, std::string id, timestamp time)
 {
-    return detail::message_access::make(std::move(id), time, from.item());
+    return detail::message_access::make(std::move(id), time, detail::message_access::item_of(from));
 }
 
 } // namespace
@@ -396,7 +414,7 @@ void tag_invoke(json::value_from_tag, json::value& to, const message& from)
         object["id"] = from.id();
     if (from.timestamp() != timestamp{})
         object["timestamp"] = detail::to_rfc3339(from.timestamp());
-    object["item"] = from.item();
+    object["item"] = detail::message_access::item_of(from);
 }
 
 message tag_invoke(json::value_to_tag<message>, const json::value& from)

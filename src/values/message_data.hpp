@@ -49,8 +49,10 @@ struct message::data {
     detail::digest_memory digest;
     detail::place_memory place; // only where the digest of what is stored there is known
 
-    //! The item of any message.
+    //! The item of any message. A plain one keeps it from then on, which doubles what it takes.
     const boost::json::value& whole_item() const;
+    //! The same for who needs it for a moment. @pre it is plain
+    boost::json::object make_plain_item() const;
 
 private:
     void measure_plain();

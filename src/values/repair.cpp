@@ -196,6 +196,8 @@ bool is_empty_answer(const message& value)
 {
     if (value.role() != role::assistant && value.role() != role::model)
         return false;
+    if (message_access::is_plain(value))
+        return false;
     const auto* const content = value.item().if_contains("content");
     if (content != nullptr && content->is_string()) // an empty text is an answer
         return false;

@@ -194,6 +194,8 @@ struct message_access {
     static bool is_plain_result(const message& value) noexcept;
     static std::string_view plain_text(const message& value) noexcept;
     static std::string_view plain_call_id(const message& value) noexcept;
+    //! A copy of the item. `message::item` of a plain message would keep one, which doubles what it takes.
+    static boost::json::object item_of(const message& value);
     //! The parts of one that is not, which own nothing.
     static const std::vector<part>& parts_of_item(const message& value) noexcept;
 };

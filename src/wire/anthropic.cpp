@@ -1,3 +1,4 @@
+#include "../values/storage_memory.hpp"
 #include "arrangement.hpp"
 #include "call_ids.hpp"
 #include "json_members.hpp"
@@ -85,7 +86,7 @@ private:
     void add(const turn& next)
     {
         if (next.verbatim)
-            add_verbatim(chat_[*next.verbatim].item());
+            add_verbatim(detail::message_access::item_of(chat_[*next.verbatim]));
         else if (next.who == speaker::instructions)
             add_instructions(next.pieces);
         else

@@ -1,6 +1,7 @@
 #include "arrangement.hpp"
 
 #include "../values/item_parts.hpp"
+#include "../values/storage_memory.hpp"
 #include "../values/tool_pairing.hpp"
 #include "call_ids.hpp"
 #include "json_members.hpp"
@@ -62,7 +63,9 @@ public:
         is_native_.reserve(chat.size());
         for (const auto& next : chat) {
             messages_.push_back(&next);
-            is_native_.push_back(api.is_native(next.item()));
+            is_native_.push_back(detail::message_access::is_plain(next)
+                                     ? api.is_native(detail::message_access::item_of(next))
+                                     : api.is_native(next.item()));
         }
         ids_ = choose_call_ids(pairs_, messages_, is_native_, api);
         turn_of_call_.resize(pairs_.calls.size(), none);

@@ -1,3 +1,4 @@
+#include "../values/storage_memory.hpp"
 #include "arrangement.hpp"
 #include "json_members.hpp"
 #include "pieces.hpp"
@@ -110,7 +111,7 @@ private:
         if (next.who != speaker::tools)
             flush_media();
         if (next.verbatim)
-            add_verbatim(chat_[*next.verbatim].item());
+            add_verbatim(detail::message_access::item_of(chat_[*next.verbatim]));
         else if (next.who == speaker::instructions)
             add_instructions(next.pieces);
         else if (next.who == speaker::user)

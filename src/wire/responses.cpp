@@ -1,3 +1,4 @@
+#include "../values/storage_memory.hpp"
 #include "arrangement.hpp"
 #include "json_members.hpp"
 #include "pieces.hpp"
@@ -76,7 +77,7 @@ private:
     void add(const turn& next)
     {
         if (next.verbatim)
-            add_verbatim(chat_[*next.verbatim].item());
+            add_verbatim(detail::message_access::item_of(chat_[*next.verbatim]));
         else if (next.who == speaker::instructions)
             add_message(chat_[next.pieces.front().message].role() == role::developer ? "developer" : "system",
                         next.pieces);

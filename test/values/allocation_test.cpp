@@ -6,6 +6,7 @@
 #include <waymark/checkpoint.hpp>
 #include <waymark/memory_store.hpp>
 #include <waymark/session.hpp>
+#include <waymark/wire.hpp>
 
 #include <asio/io_context.hpp>
 
@@ -18,6 +19,7 @@ using namespace waymark;
 namespace {
 
 std::atomic<std::size_t> allocations = 0;
+std::atomic<std::ptrdiff_t> live = 0; // that were not freed yet
 
 } // namespace
 
@@ -25,17 +27,19 @@ std::atomic<std::size_t> allocations = 0;
 [[gnu::noinline]] void* operator new(std::size_t size)
 {
     ++allocations;
+    ++live;
     if (void* memory = std::malloc(size == 0 ? 1 : size))
         return memory;
     throw std::bad_alloc();
 }
 [[gnu::noinline]] void operator delete(void* memory) noexcept
 {
+    live -= memory != nullptr;
     std::free(memory);
 }
 [[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept
 {
-    std::free(memory);
+    operator delete(memory);
 }
 
 TEST_CASE("a snapshot of 100,000 messages and one more costs neither copies nor allocations")
@@ -91,6 +95,29 @@ TEST_CASE("a checkpoint of a long conversation with a large state is cheap to ma
     before = allocations;
     store.save(longer);
     CHECK(allocations - before < 30);
+}
+
+TEST_CASE("messages that are written, sent or looked at take no more memory afterwards")
+{
+    conversation chat(1'000);
+    chat.with_system_prompt("prompt");
+    for (int i = 0; i < 20; ++i) {
+        chat.push(message::user(std::string(1'000, 'u')));
+        chat.push(message::assistant(std::string(1'000, 'a')));
+        chat.push(message::tool_result("call", std::string(1'000, 'r')));
+    }
+    const auto before = live.load();
+    checkpoint("agent", chat).to_bytes();
+    for (const auto& said : chat) {
+        CHECK(boost::json::value_from(said).is_object());
+        CHECK_FALSE(said.parts().empty());
+    }
+    chat.window();
+    conversation(chat).repair();
+    for (const auto api :
+         {wire::api::chat_completions, wire::api::responses, wire::api::anthropic, wire::api::gemini})
+        wire::make_request(api, chat);
+    CHECK(live == before);
 }
 
 TEST_CASE("reading many extra members takes time in proportion")
