@@ -243,12 +243,16 @@ conversation conversation::window(const token_counter& count) const
     for (std::size_t i = 0; i < oldest; ++i)
         used += count(*messages[i]);
     auto first = size();
+    bool is_something = false, was_something = false; // from `next` on, and from `first` on
     for (auto next = first; next-- > oldest;) {
         used += count(*messages[next]);
-        if (max_tokens_ != 0 && used > max_tokens_ && first < size())
+        if (max_tokens_ != 0 && used > max_tokens_ && was_something)
             break;
-        if (turns.begins_at(next) || next == oldest)
+        is_something = is_something || turns.without_orphans(next, *messages[next]);
+        if (turns.begins_at(next) || next == oldest) {
             first = next;
+            was_something = is_something;
+        }
     }
     auto kept = *this;
     if (first > oldest) {

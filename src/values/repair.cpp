@@ -153,7 +153,8 @@ public:
         for (auto i = parts_.size(); i-- > 0;)
             if (!is_gone(i)) {
                 const auto type = type_of(parts_[i].json());
-                if (type != "thinking" && type != "redacted_thinking")
+                if (parts_[i].kind() != part_kind::reasoning ||
+                    (type != "thinking" && type != "redacted_thinking"))
                     break;
                 gone.push_back(i);
             }
@@ -164,15 +165,21 @@ private:
     bool is_fragment(const part& next) const
     {
         const auto type = type_of(next.json());
-        if (type == "thinking")
-            return text_in(next.json(), "signature").empty();
-        if (type == "text" && of_.role() == role::assistant)
-            return next.text().empty();
+        switch (next.kind()) {
+        case part_kind::reasoning:
+            return type == "thinking" && text_in(next.json(), "signature").empty();
+        case part_kind::text:
+            return type == "text" && of_.role() == role::assistant && next.text().empty();
+        case part_kind::other:
+            break;
+        default:
+            return false;
+        }
         if (type == "server_tool_use" || type == "mcp_tool_use")
             return is_unfinished_use(next.json());
         const auto status = text_in(next.json(), "status");
-        return next.kind() == part_kind::other && (status == "in_progress" || status == "searching" ||
-                                                   status == "interpreting" || status == "generating");
+        return status == "in_progress" || status == "searching" || status == "interpreting" ||
+               status == "generating";
     }
 
     //! The API has run it, and its result stands in the same message; or in the next answer, if the API has

@@ -58,12 +58,7 @@ std::string accumulator::feed(std::string_view bytes)
 {
     std::string text;
     state_->lines.append(bytes);
-    for (;;) {
-        if (const auto body = state_->lines.take_other_body())
-            throw_no_stream(state_->which, *body);
-        const auto data = state_->lines.next();
-        if (!data)
-            break;
+    while (const auto data = state_->lines.next()) {
         if (data->find_first_not_of(" \t") == data->npos)
             continue;
         if (*data == "[DONE]") {
@@ -76,6 +71,8 @@ std::string accumulator::feed(std::string_view bytes)
             throw_no_event(state_->which, "it is no JSON object");
         text += add(event.get_object());
     }
+    if (const auto body = state_->lines.take_other_body())
+        throw_no_stream(state_->which, *body);
     return text;
 }
 

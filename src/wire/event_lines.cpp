@@ -27,23 +27,33 @@ void event_lines::append(std::string_view bytes)
     bytes_ += bytes;
 }
 
-std::optional<std::string> event_lines::take_other_body()
+bool event_lines::is_at_other_body() const
 {
-    // Each line begins with a name, or with the colon of a comment, and what is read here ended with a line.
-    std::string_view rest = std::string_view(bytes_).substr(begin_);
+    // Each line begins with a name, or with the colon of a comment.
+    auto rest = std::string_view(bytes_).substr(begin_);
+    if (skips_line_feed_ && rest.starts_with('\n'))
+        rest.remove_prefix(1);
     if (is_at_start_ && rest.starts_with(byte_order_mark))
         rest.remove_prefix(byte_order_mark.size());
-    rest.remove_prefix(std::min(rest.find_first_not_of(" \t\r\n"), rest.size()));
-    if (rest.empty() || std::string_view("{[<").find(rest.front()) == std::string_view::npos)
+    const auto first = rest.find_first_not_of(" \t");
+    return first != rest.npos && std::string_view("{[<").find(rest[first]) != std::string_view::npos;
+}
+
+std::optional<std::string> event_lines::take_other_body()
+{
+    if (!is_at_other_body())
         return std::nullopt;
-    std::string body(rest);
+    auto body = bytes_.substr(bytes_.find_first_of("{[<", begin_));
     begin_ = bytes_.size();
     return body;
 }
 
 std::optional<std::string> event_lines::next()
 {
-    while (const auto line = next_line()) {
+    while (!is_at_other_body()) {
+        const auto line = next_line();
+        if (!line)
+            break;
         if (!line->empty()) {
             take_line(*line);
         } else if (std::exchange(has_data_, false)) {

@@ -16,14 +16,15 @@ public:
 
     void append(std::string_view bytes);
 
-    //! What has come, if it cannot be server-sent events: JSON, or a page of some proxy. It is gone then.
-    std::optional<std::string> take_other_body();
-
     //! The data of the next event; none until more bytes come.
     //! @throws waymark::error `invalid_argument` for an event that is too long, which is gone then.
     std::optional<std::string> next();
+    //! What comes next, if it cannot be server-sent events: JSON, or a page of some proxy. It is gone then.
+    //! @pre `next` has returned none
+    std::optional<std::string> take_other_body();
 
 private:
+    bool is_at_other_body() const;
     std::optional<std::string_view> next_line();
     void take_line(std::string_view line);
 

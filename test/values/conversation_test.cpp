@@ -181,6 +181,9 @@ TEST_CASE("a window is never without anything to send")
     chat.with_system_prompt(std::string(1'000, 'p'));
     chat.push(message::user("Read it."));
     CHECK(texts(chat.window()).back() == "Read it.");
+    auto with_orphan = chat;
+    with_orphan.push(message::tool_result("nobody's", "lost"));
+    CHECK(texts(with_orphan.window()).back() == "Read it.");
     chat.push(message::assistant("", {tool_call("a", "read"), tool_call("b", "read")}));
     chat.push(message::tool_result("a", std::string(10'000, 'x')));
     chat.push(message::tool_result("b", "short"));

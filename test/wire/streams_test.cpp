@@ -321,7 +321,16 @@ TEST_CASE("what comes instead of a stream is told, and if it is an error, as tha
     const auto whole = refusal_of(wire::api::chat_completions, R"({"choices":[]})", errc::invalid_argument);
     CHECK(whole.find("append()") != std::string::npos);
     CHECK(refusal_of(wire::api::gemini, "[", errc::invalid_argument).find("alt=sse") != std::string::npos);
-    // Also behind events.
+    // Also behind events, wherever the bytes are cut.
+    for (const bool at_once : {true, false}) {
+        wire::accumulator stream(wire::api::chat_completions);
+        const auto feed = [&] {
+            const std::string_view bytes = "data: {\n--\n {\"a\":";
+            for (std::size_t i = 0; i < bytes.size(); i += at_once ? bytes.size() : 1)
+                stream.feed(bytes.substr(i, at_once ? bytes.size() : 1));
+        };
+        CHECK_THROWS_AS(feed(), error);
+    }
     wire::accumulator answer(wire::api::chat_completions);
     answer.feed(": a comment\n\n");
     CHECK_THROWS_AS(answer.feed(R"({"error":"gone"})"), error);

@@ -30,6 +30,7 @@ constexpr std::array targets = {
     target{"import-lines", decode_import_lines},       target{"message-text", decode_message_text},
     target{"json-values", decode_json_values},         target{"stored-body", decode_stored_body},
     target{"stored-rows", decode_stored_rows},         target{"file-documents", decode_file_documents},
+    target{"model-items", decode_model_items},         target{"model-streams", decode_model_streams},
 };
 
 // Decoders with a fault each, to prove that the fuzzer would find one. They are not listed.

@@ -43,4 +43,9 @@ void decode_stored_body(std::string_view input);
 void decode_stored_rows(std::string_view input);
 void decode_file_documents(std::string_view input);
 
+// What model APIs send: model_decoders.cpp
+
+void decode_model_items(std::string_view input);
+void decode_model_streams(std::string_view input);
+
 } // namespace waymark::faults
